@@ -278,6 +278,18 @@ int weir_rules_cgrp(struct __sk_buff *skb)
 }
 
 /*
+ * Does nothing: its link at a workload's cgroup lasts for as long as the cgroup has sockets, and
+ * tells the agent so. It stands where no packet comes by, at files of sysctl.
+ */
+SEC("cgroup/sysctl")
+int weir_rules_sock(struct bpf_sysctl *ctx __attribute__((unused)))
+{
+	/* By its constants the agent knows the program, so it has to name them. */
+	asm volatile("" : : "r"(weir_here.host));
+	return 1; /* let it pass */
+}
+
+/*
  * Ingress: what a link received for a workload is seen where it leaves the host,
  * at the host's end of the workload's veth or tap. This is a cls_bpf filter there
  * whose action is mirred: a packet that is taken goes to the IFB device that stands

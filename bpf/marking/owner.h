@@ -36,8 +36,13 @@
  * sends through a bridge into a tunnel is of the outer one where the kernel leaves the packet
  * its socket, else of its port's.
  *
- * Not held: a container on a macvlan or ipvlan with CAP_NET_ADMIN in its own namespace also
- * forwards packets from devices of its own, which have no socket and came by a device.
+ * 2. holds for containers with ports, too: one with CAP_NET_ADMIN and without a user namespace
+ * of its own can make a macvlan on the host's link, whose packets come by no port. And it holds
+ * for as long as a socket of the cgroup is open, also after the cgroup was removed
+ * (internal/dataplane/mark/remains.go).
+ *
+ * Not held: a container with CAP_NET_ADMIN and such a macvlan or ipvlan also forwards packets from
+ * devices of its own, which have no socket and came by a device.
  *
  * Two places check it, and share this header: the qdisc (core/sockets.h), and the programs at
  * a link (classify.bpf.c), where the qdisc is HTB, or the link has rules, codepoints or zones.

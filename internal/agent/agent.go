@@ -25,6 +25,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/pace"
 	"weir/internal/discover"
+	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/texts"
 	"weir/internal/sdn/switchport"
@@ -63,6 +64,9 @@ type Options struct {
 	LimitOffload func(dev discover.Device, capacity policy.Rate) error
 	// RestoreOffload undoes LimitOffload; with nil a limit stays.
 	RestoreOffload func(dev discover.Device) error
+	// OpenSockets returns the classes of which sockets are open though no process of theirs is
+	// there; nil = that is not known, and workloads end with their processes.
+	OpenSockets func() (map[plan.ClassID]bool, error)
 	// Networks are those of a device, for what its zones mean by connected; nil = zones are not
 	// shown.
 	Networks func(device string) ([]netip.Prefix, error)
@@ -149,7 +153,7 @@ func New(opts Options) (*Agent, error) {
 	if a.accounts, err = openAccounts(a, filepath.Join(opts.StateDir, "usage")); err != nil {
 		return nil, err
 	}
-	a.finder = newFinder(a.log, opts.Attach, opts.Sources, state.Seen, opts.DeviceExists)
+	a.finder = newFinder(opts.OpenSockets, a.log, opts.Attach, opts.Sources, state.Seen, opts.DeviceExists)
 	w := state.World(opts.Config)
 	if w.Attached, err = a.finder.resume(opts.Config.Attach, state.Attached); err != nil {
 		return nil, err
@@ -287,10 +291,10 @@ func (a *Agent) report(ctx context.Context, s *source, list []discover.Workload)
 // tick does what has to be done once a second.
 func (a *Agent) tick(ctx context.Context) {
 	now := time.Now()
-	if gone := a.finder.giveUp(now); len(gone) > 0 {
+	if gone := a.finder.giveUp(now, a.decided.World.Number); len(gone) > 0 {
 		next := a.decided.World.Clone()
 		next.Found = a.finder.found()
-		a.commit(ctx, decide.Decide(next), decide.Reasons{General: "a container did not come back", ByKey: gone})
+		a.commit(ctx, decide.Decide(next), decide.Reasons{General: "a workload did not come back", ByKey: gone})
 	}
 	if a.decided.Due(now) {
 		next := a.decided.World.Clone()

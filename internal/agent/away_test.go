@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"weir/internal/discover"
+	"weir/internal/plan"
 	"weir/internal/refusal"
+	"weir/internal/workload"
 )
 
 // TestMinIsKeptForARestart: no workload is admitted to the min of a container that is
@@ -56,5 +58,37 @@ func TestNothingIsKept(t *testing.T) {
 		h.kill("front")
 		h.set("front", "min=none")
 		h.set("db", "min=90mbit")
+	})
+}
+
+// TestEndedWithOpenSockets: a container with the host's network that has ended has its class, with
+// its policy, until its last socket is closed, for the next agent too. One whose sockets went with
+// it is gone 2 s later.
+func TestEndedWithOpenSockets(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		open := map[plan.ClassID]bool{}
+		h.open = func() (map[plan.ClassID]bool, error) { return open, nil }
+		h.start()
+		for _, name := range []string{"web", "db"} {
+			h.docker.change(func(list map[string]discover.Workload) {
+				key := workload.Key(workload.KindDocker, name)
+				list[key] = discover.Workload{Key: key, Name: name, Kind: workload.KindDocker, Cgroups: []string{"/sys/fs/cgroup/" + name}}
+			})
+			seconds(1)
+			h.set(name, "max=5mbit")
+		}
+		h.expect("both", "eth0", "0 host weight 1\n1 web weight 1 max 5 Mbit/s: /sys/fs/cgroup/web\n2 db weight 1 max 5 Mbit/s: /sys/fs/cgroup/db")
+		open[1] = true
+		h.kill("web")
+		h.kill("db")
+		seconds(60)
+		h.expect("one has a socket", "eth0", "0 host weight 1\n1 web weight 1 max 5 Mbit/s")
+		h.stop()
+		h.start()
+		seconds(60)
+		h.expect("the next agent", "eth0", "0 host weight 1\n1 web weight 1 max 5 Mbit/s")
+		delete(open, 1)
+		seconds(2)
+		h.expect("closed", "eth0", "0 host weight 1")
 	})
 }

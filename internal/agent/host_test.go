@@ -155,6 +155,7 @@ type host struct {
 	down      func(device string) string
 	index     func(device string) int // nil = what a device's index is is not known
 	changed   chan struct{}
+	open      func() (map[plan.ClassID]bool, error) // agent.Options.OpenSockets
 
 	*Agent
 	cancel context.CancelFunc
@@ -214,6 +215,8 @@ func (h *host) start() {
 
 		LockLimit: h.lockLimit,
 		Down:      h.down,
+
+		OpenSockets: h.open,
 
 		LimitOffload: h.limit, RestoreOffload: h.restore,
 		Audit: h.audit,

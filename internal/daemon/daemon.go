@@ -92,6 +92,9 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		RestoreOffload: func(dev discover.Device) error {
 			return device.RestoreGSOOf(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex)
 		},
+		OpenSockets: func() (map[plan.ClassID]bool, error) {
+			return backends.OpenSockets(dataplane.Options{MarkMask: c.MarkMask, StateDir: c.StateDir}, log)
+		},
 		Networks:  networks,
 		LockLimit: lockLimit(c.StateDir),
 		Goodput:   func() (agent.Meter, error) { return goodput.New(plan.Mask(c.MarkMask)) },

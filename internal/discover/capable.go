@@ -21,6 +21,23 @@ func unheld(device string) string {
 		"take the capability from it, or give it a network with veths", onHostDevice(device))
 }
 
+// reaching is what is not held of a workload with veths that has CAP_NET_ADMIN in the host's
+// user namespace: the kernel lets it make a macvlan on a device of another network namespace
+// whose user namespace is the same (IFLA_LINK_NETNSID). Packets of its sockets count as its own.
+const reaching = "it has CAP_NET_ADMIN without a user namespace of its own, and so over the devices of the host: packets that it forwards or redirects " +
+	"by a device that it makes there count as the host's, or as another workload's; take the capability from it, or give it a user namespace"
+
+// hostAdmin reports whether a process may have CAP_NET_ADMIN in the user namespace of this
+// program, the host's.
+func hostAdmin(proc string, pid int) bool {
+	if !netAdmin(proc, pid) {
+		return false
+	}
+	its, err := os.Readlink(filepath.Join(proc, strconv.Itoa(pid), "ns/user"))
+	ours, failed := os.Readlink("/proc/self/ns/user")
+	return err == nil && failed == nil && its == ours
+}
+
 // netAdmin reports whether a process may have CAP_NET_ADMIN.
 func netAdmin(proc string, pid int) bool {
 	text, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "status"))
@@ -36,15 +53,15 @@ func netAdmin(proc string, pid int) bool {
 	return false
 }
 
-// anyNetAdmin reports whether a process in a cgroup, or in one below it, may have CAP_NET_ADMIN.
-func anyNetAdmin(proc, folder string) (found bool) {
+// anyOf reports whether a process in a cgroup, or in one below it, is as asked.
+func anyOf(proc, folder string, is func(proc string, pid int) bool) (found bool) {
 	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Name() != "cgroup.procs" {
 			return nil // it has gone meanwhile
 		}
 		text, _ := os.ReadFile(path)
 		for word := range strings.FieldsSeq(string(text)) {
-			if pid, err := strconv.Atoi(word); err == nil && netAdmin(proc, pid) {
+			if pid, err := strconv.Atoi(word); err == nil && is(proc, pid) {
 				found = true
 				return fs.SkipAll
 			}

@@ -84,6 +84,9 @@ type Workload struct {
 	// Cgroups are the folders of cgroups of version 2 whose processes are the
 	// workload, beside what comes in by Devices.
 	Cgroups []string
+	// Sockets are the folders of cgroups of version 2 of a workload that sends by Devices: what
+	// their sockets send by another way is the workload's, too.
+	Sockets []string
 	// Note is the reason why a workload cannot be steered ("uses the host's network"), ""
 	// if it can.
 	Note string

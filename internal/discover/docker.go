@@ -381,7 +381,27 @@ func (w *dockerRun) workload(c *record) Workload {
 	if c.confirmed && len(out.Devices) < max(1, len(c.Networks)) {
 		out.Cgroups, out.Note = w.beside(c, func() (cgroups []string, note string) { return w.stackedDevices(c, path) })
 	}
+	if len(out.Cgroups) == 0 && len(out.Devices) > 0 {
+		var reach string
+		if out.Sockets, reach = w.sockets(c); out.Note == "" {
+			out.Note = reach
+		}
+	}
 	return out
+}
+
+// sockets returns the cgroup of a container with devices, and a note if it may make devices on
+// those of the host. It looks once after each event.
+func (w *dockerRun) sockets(c *record) (cgroups []string, reach string) {
+	if !c.looked {
+		c.sockets, _ = w.cgroup(c, "")
+		c.reach = ""
+		if c.confirmed && hostAdmin(w.proc, c.Pid) { // before, it is the runtime's process
+			c.reach = reaching
+		}
+		c.looked = true
+	}
+	return slices.Clone(c.sockets), c.reach
 }
 
 // beside returns the cgroup of a container that sends not by veths alone, or a note why

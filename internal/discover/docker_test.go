@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +98,9 @@ func (w *fixture) expect(when string, want ...string) {
 		}
 		for _, folder := range workload.Cgroups {
 			line += " " + folder
+		}
+		for _, folder := range workload.Sockets {
+			line += " sockets " + folder
 		}
 		if workload.Note != "" {
 			line += " (" + workload.Note + ")"
@@ -249,15 +253,23 @@ func TestDockerWorkloads(t *testing.T) {
 	unified := "0::" + scope + strings.Repeat("a", 64) + ".scope"
 	folder := cgroup2 + scope + idA + ".scope"
 	macvlan := []namedKind{{Name: "lo", Kind: "device"}, {Name: "eth0", Kind: "macvlan"}}
+	ours, err := os.Readlink("/proc/self/ns/user")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name, cgroup string // as in /proc/PID/cgroup
 		hierarchy    cgroup.Hierarchy
 		kinds        []namedKind
 		info         engine.Container
 		devices      []int
+		users        string // the user namespace, of a process with CAP_NET_ADMIN
 		want         string
 	}{
 		{name: "bridge", info: running(idA, "c", 1), devices: []int{5}, want: "docker:c veth5"},
+		{name: "bridge, version 2", info: running(idA, "c", 1), cgroup: unified, devices: []int{5}, want: "docker:c veth5 sockets " + folder},
+		{name: "bridge, CAP_NET_ADMIN", info: running(idA, "c", 1), cgroup: unified, devices: []int{5}, users: ours, want: "docker:c veth5 sockets " + folder + " (" + reaching + ")"},
+		{name: "bridge, CAP_NET_ADMIN of its own", info: running(idA, "c", 1), cgroup: unified, devices: []int{5}, users: "user:[1]", want: "docker:c veth5 sockets " + folder},
 		{name: "host", info: in("host"), cgroup: unified, want: "docker:c " + folder},
 		{name: "host, a process deeper inside", info: in("host"), cgroup: unified + "/init", want: "docker:c " + folder},
 		{name: "host, without systemd", info: in("host"), cgroup: "0::/docker/" + idA, want: "docker:c " + cgroup2 + "/docker/" + idA},
@@ -282,6 +294,9 @@ func TestDockerWorkloads(t *testing.T) {
 				w.kinds = map[string][]namedKind{w.process(1, idA, c.devices...): c.kinds}
 				if c.cgroup != "" {
 					w.proc.enter(t, 1, c.cgroup)
+				}
+				if c.users != "" {
+					w.proc.mayAdmin(t, 1, c.users)
 				}
 				if c.hierarchy != (cgroup.Hierarchy{}) {
 					w.docker.cgroups = func() cgroup.Hierarchy { return c.hierarchy }

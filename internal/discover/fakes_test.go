@@ -4,6 +4,7 @@ package discover
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -138,6 +139,17 @@ func (p fakeProc) add(t testing.TB, pid int, container string) (netns string) {
 func (p fakeProc) enter(t testing.TB, pid int, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(p.dir, strconv.Itoa(pid), "cgroup"), []byte(text+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mayAdmin gives a process CAP_NET_ADMIN in a user namespace.
+func (p fakeProc) mayAdmin(t testing.TB, pid int, users string) {
+	t.Helper()
+	dir := filepath.Join(p.dir, strconv.Itoa(pid))
+	err := errors.Join(os.WriteFile(filepath.Join(dir, "status"), []byte("Name:\tsh\nCapBnd:\t0000000000001000\n"), 0o644),
+		os.Symlink(users, filepath.Join(dir, "ns/user")))
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -132,10 +132,17 @@ func (p *Pods) list() (list []Workload, paths []string) {
 				w.Cgroups, w.Note = s.present(full), ""
 				if device != "" {
 					paths = append(paths, filepath.Join(full, "container")) // whose processes may have more
-					if anyNetAdmin("/proc", full) {
+					if anyOf("/proc", full, netAdmin) {
 						w.Note = unheld(device)
 					}
 				}
+			}
+		}
+		if pod.Cgroup != "" && h.Root != "" && len(w.Devices) > 0 && device == "" {
+			full := below(h.Root, pod.Cgroup)
+			paths = append(paths, full, filepath.Join(full, "container"))
+			if w.Sockets = s.present(full); anyOf("/proc", full, hostAdmin) {
+				w.Note = reaching
 			}
 		}
 		list = append(list, w)

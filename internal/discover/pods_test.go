@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// podLines returns the workloads as "pod:a/b ID veth1 veth2 kubepods/x (note)".
+// podLines returns the workloads as "pod:a/b ID veth1 veth2 kubepods/x (note) sockets kubepods/x".
 func (c cgroupTree) podLines(list []Workload) []string {
 	lines := c.lines(list)
 	for i, w := range list {
@@ -21,6 +21,9 @@ func (c cgroupTree) podLines(list []Workload) []string {
 			devices += " " + d.Name
 		}
 		lines[i] = strings.Replace(lines[i], w.Key, w.Key+" "+w.ID+devices, 1)
+		for _, folder := range w.Sockets {
+			lines[i] += " sockets " + strings.TrimPrefix(folder, c.root+"/")
+		}
 	}
 	return lines
 }
@@ -48,15 +51,15 @@ func TestPods(t *testing.T) {
 	}
 	expect("nothing")
 	p.Put("shop/web", Pod{ID: "s1", Netns: "/run/netns/a", Cgroup: "/kubepods/burstable/pod1"})
-	expect("two interfaces", "pod:shop/web s1 veth3 veth5")
+	expect("two interfaces", "pod:shop/web s1 veth3 veth5 sockets kubepods/burstable/pod1")
 	p.Put("kube/proxy", Pod{ID: "s2", Cgroup: "/kubepods/burstable/pod1"})
 	p.Put("shop/late", Pod{ID: "uid"})
-	expect("host network, and none yet", "pod:kube/proxy s2 kubepods/burstable/pod1", "pod:shop/late uid", "pod:shop/web s1 veth3 veth5")
+	expect("host network, and none yet", "pod:kube/proxy s2 kubepods/burstable/pod1", "pod:shop/late uid", "pod:shop/web s1 veth3 veth5 sockets kubepods/burstable/pod1")
 	links.dropNamespace("/run/netns/a")
 	expect("its namespace is gone", "pod:kube/proxy s2 kubepods/burstable/pod1", "pod:shop/late uid", "pod:shop/web s1 kubepods/burstable/pod1")
 	links.addNamespace("/run/netns/b", 7)
 	p.Put("shop/web", Pod{ID: "s3", Netns: "/run/netns/b", Cgroup: "/kubepods/burstable/pod1"})
-	expect("another sandbox", "pod:kube/proxy s2 kubepods/burstable/pod1", "pod:shop/late uid", "pod:shop/web s3 veth7")
+	expect("another sandbox", "pod:kube/proxy s2 kubepods/burstable/pod1", "pod:shop/late uid", "pod:shop/web s3 veth7 sockets kubepods/burstable/pod1")
 	if devices, cgroups := p.Look(Pod{Netns: "/run/netns/b", Cgroup: "/x"}); len(devices) != 1 || devices[0].PeerNetns != "/run/netns/b" || cgroups != nil {
 		t.Errorf("%v, %v", devices, cgroups)
 	}

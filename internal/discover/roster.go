@@ -28,6 +28,9 @@ type record struct {
 	cgroups   []string // by which it is known if not by devices alone
 	note      string   // why it cannot be told apart, or not wholly
 	noted     bool     // both have been looked up
+	sockets   []string // its cgroup, where it has devices
+	reach     string   // what it can do to devices of the host
+	looked    bool     // both have been looked up
 
 	looking bool // the engine is being asked
 	again   bool // and was overtaken by an event
@@ -57,7 +60,7 @@ func (r *roster) event(e engine.Event, now time.Time) question {
 		c = &record{Container: engine.Container{ID: e.Container}}
 		r.records[e.Container] = c
 	}
-	c.noted = false
+	c.noted, c.looked = false, false
 	switch e.Action {
 	case "connect":
 		if c.confirmed { // it is in more networks than before
@@ -120,7 +123,7 @@ func (r *roster) inspected(info engine.Container) question {
 			c.ns = nil
 		}
 		c.Container = info
-		c.confirmed, c.announced, c.noted = true, time.Time{}, false
+		c.confirmed, c.announced, c.noted, c.looked = true, time.Time{}, false, false
 	case c.announced.IsZero():
 		delete(r.records, info.ID)
 	default: // the answer is from before its start: the start event will tell
@@ -162,7 +165,7 @@ func (r *roster) connected(running []engine.Container) (ask []string) {
 		pid := c.Pid
 		c.Container = info
 		c.Pid = pid
-		c.announced, c.again, c.noted = time.Time{}, false, false
+		c.announced, c.again, c.noted, c.looked = time.Time{}, false, false, false
 		c.looking = true
 		r.records[info.ID] = c
 		ask = append(ask, info.ID)
@@ -198,7 +201,7 @@ func (r *roster) expected(now time.Time) map[string]bool {
 // found takes in the process of an expected container.
 func (r *roster) found(id string, pid int) {
 	if c := r.records[id]; c != nil {
-		c.Pid, c.ns, c.noted = pid, nil, false
+		c.Pid, c.ns, c.noted, c.looked = pid, nil, false, false
 	}
 }
 

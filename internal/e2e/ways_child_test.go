@@ -175,6 +175,11 @@ func (x *attack) nest() error {
 		return err
 	}
 	x.Nested = cmd.Process.Pid
+	first := exec.Command("/proc/self/exe", childArg, "stay") // a container's first process stays, too
+	first.Stdin = read
+	if err := first.Start(); err != nil {
+		return err
+	}
 	read.Close()
 	return x.inside("ip link set lo up")
 }

@@ -3,10 +3,15 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
+	"net"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 )
 
 // filterWays are filters, qdiscs and rules in the workload's namespace.
@@ -78,6 +83,60 @@ var deviceWays = []way{
 				fmt.Sprintf("ip xfrm policy add src %s dst %s dir out tmpl %s", x.From, x.To, esp))
 		}},
 	byWireGuard,
+}
+
+// hostDeviceWays are macvlans that a workload with a veth makes on the bridge above the link.
+var hostDeviceWays = []way{
+	{name: "a macvlan on a device of the host", kinds: []kind{onPort}, how: "IFLA_LINK_NETNSID names the host's namespace, where CAP_NET_ADMIN counts without a user namespace of its own", end: charged,
+		setup: func(x *attack) error { return firstOf(x.onHostDevice(), x.takeOver("m0")) }},
+	{name: "a macvlan on a device of the host, sealed", kinds: []kind{onPort}, how: "the same, and a filter's class id there", end: charged,
+		setup: func(x *attack) error {
+			return firstOf(x.onHostDevice(), x.takeOver("m0"), x.do("tc qdisc add dev m0 clsact",
+				fmt.Sprintf("tc filter add dev m0 egress u32 match u32 0 0 classid 1:%x", x.seal())))
+		}},
+	{name: "forwarding over a device of the host", kinds: []kind{onPort}, how: "a macvlan like that, by which the workload forwards", end: notHeld,
+		setup: func(x *attack) error { return firstOf(x.onHostDevice(), x.takeOver("m0"), forwards(x)) },
+		condition: "a workload with NET_ADMIN and without a user namespace of its own, which has it over the host's devices, too: the packet seems to come by a device. " +
+			"`weir get` says so; take the capability, or give it a user namespace"},
+}
+
+// onHostDevice makes m0, a macvlan on the bridge of the host that has the address of the
+// workload's link. Network namespace 0 is the first that the workload's own has met: the host's.
+func (x *attack) onHostDevice() error {
+	lower, err := hostBridge(hostIn(int(x.From.To4()[1]) - 88).mac)
+	if err != nil {
+		return err
+	}
+	q := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
+	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("macvlan"))
+	info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.IFLA_MACVLAN_MODE, nl.Uint32Attr(nl.MACVLAN_MODE_BRIDGE))
+	for _, part := range []nl.NetlinkRequestData{nl.NewIfInfomsg(unix.AF_UNSPEC), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated("m0")),
+		nl.NewRtAttr(unix.IFLA_LINK, nl.Uint32Attr(uint32(lower))), nl.NewRtAttr(unix.IFLA_LINK_NETNSID, nl.Uint32Attr(0)), info} {
+		q.AddData(part)
+	}
+	_, err = q.Execute(unix.NETLINK_ROUTE, 0)
+	return err
+}
+
+// hostBridge returns the index of a bridge of network namespace 0.
+func hostBridge(mac net.HardwareAddr) (int, error) {
+	for i := 1; i < 256; i++ {
+		q := nl.NewNetlinkRequest(unix.RTM_GETLINK, 0)
+		about := nl.NewIfInfomsg(unix.AF_UNSPEC)
+		about.Index = int32(i)
+		q.AddData(about)
+		q.AddData(nl.NewRtAttr(unix.IFLA_TARGET_NETNSID, nl.Uint32Attr(0)))
+		answers, err := q.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+		if err != nil || len(answers) == 0 {
+			continue
+		}
+		link, err := netlink.LinkDeserialize(nil, answers[0])
+		if err == nil && link.Type() == "bridge" && bytes.Equal(link.Attrs().HardwareAddr, mac) {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("no bridge of the host has the address %s", mac)
 }
 
 // asForwarded is when a packet seems to come by a device of the host.

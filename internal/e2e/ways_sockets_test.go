@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 	"unsafe"
 
@@ -45,6 +46,15 @@ var socketWays = []way{
 	{name: "io_uring", kinds: everyKind, how: "a kernel thread sends from a ring (SQPOLL)", end: charged, open: byRing},
 	{name: "a socket taken along", kinds: []kind{onHost, onMacvlan}, how: "the process moves to another workload's cgroup and sends by a socket that it made before", end: charged,
 		after: func(r *run) { r.moveToVictim() }},
+	{name: "a socket that outlives its cgroup", kinds: withoutPort, how: "a process elsewhere has a socket of the workload, whose cgroup is removed", end: charged,
+		after: func(r *run) {
+			r.moveToVictim()
+			_ = os.Remove(filepath.Join(r.in.folder, "container")) // where there is one
+			if err := os.Remove(r.in.folder); err != nil {
+				r.t.Error(err)
+			}
+			<-time.After(2 * time.Second) // the agent sees it
+		}},
 }
 
 // weirMajor is the major number of the handle of Weir's HTB.

@@ -112,7 +112,6 @@ func (r *run) prepare(k kind) {
 	case onPort:
 		r.from = newSpace(r.t, r.name)
 		r.host.plug(bridge, "p"+r.name, r.from, "eth0", at)
-		request.Netns = r.name
 	case onMacvlan:
 		r.from = newSpace(r.t, r.name)
 		r.stack(r.from, "eth0", bridge)
@@ -126,11 +125,9 @@ func (r *run) prepare(k kind) {
 	if k != onHost {
 		r.from.knows("eth0", serverAt(r.link))
 	}
-	if k != onPort {
-		r.in = newGroup(r.t, "e2e-"+r.name)
-		request.Cgroup = r.in.folder
-	}
-	if k == onMacvlan { // as Multus makes one
+	r.in = newGroup(r.t, "e2e-"+r.name)
+	request.Cgroup = r.in.folder
+	if k != onHost { // a pod, on a macvlan as Multus makes one
 		r.name = "shop/" + r.name
 		request.Name, request.Pod, request.Netns = r.name, r.from.name, "/run/netns/"+r.from.name
 		launchIn(r.in, r.from, "stay") // the first process of a container is there when its network is known
@@ -158,7 +155,11 @@ func (r *run) launch() string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.process = launchIn(r.in, r.from, "confine", string(text))
+	in := r.in
+	if r.attack.Kind != onHost { // as a runtime makes one for each container of a pod
+		in = newGroup(r.t, filepath.Base(r.in.folder)+"/container")
+	}
+	r.process = launchIn(in, r.from, "confine", string(text))
 	line, err := r.process.out.ReadString('\n')
 	if err != nil {
 		r.t.Fatalf("the sender said %q: %v", line, err)

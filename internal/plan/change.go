@@ -113,6 +113,9 @@ func (c Class) label() string {
 
 // label returns the name that people call the port by: "interface veth1a2b", "cgroup /sys/fs/cgroup/a".
 func (p Port) label() string {
+	if p.Sockets {
+		return "sockets of cgroup " + p.Cgroup
+	}
 	if p.Cgroup != "" {
 		return "cgroup " + p.Cgroup
 	}

@@ -213,6 +213,10 @@ type Port struct {
 	Device  string // name on the host, e.g. "veth1a2b"
 	Ifindex int    // identity: names can be taken over by another device
 	Cgroup  string // folder of a cgroup of version 2; Device and Ifindex say nothing then
+	// Sockets says of a cgroup that its workload sends by devices, so that its packets are not
+	// marked one by one: the class counts for those that come to the link by no device, of a
+	// macvlan that the workload has made on the link.
+	Sockets bool
 	Class   ClassID
 }
 
@@ -220,13 +224,18 @@ type Port struct {
 // class.
 func (p Port) Place() Port {
 	if p.Cgroup != "" {
-		return Port{Cgroup: p.Cgroup}
+		return Port{Cgroup: p.Cgroup, Sockets: p.Sockets}
 	}
 	return Port{Ifindex: p.Ifindex}
 }
 
 // String returns the name that people call the port by.
-func (p Port) String() string { return cmp.Or(p.Cgroup, p.Device) }
+func (p Port) String() string {
+	if p.Sockets {
+		return "sockets of " + p.Cgroup
+	}
+	return cmp.Or(p.Cgroup, p.Device)
+}
 
 func (p Port) kind() string {
 	if p.Cgroup != "" {
@@ -237,7 +246,7 @@ func (p Port) kind() string {
 
 // byPlace orders ports: devices by index, then cgroups by path.
 func byPlace(x, y Port) int {
-	return cmp.Or(cmp.Compare(x.Cgroup, y.Cgroup), cmp.Compare(x.Ifindex, y.Ifindex))
+	return cmp.Or(cmp.Compare(x.Cgroup, y.Cgroup), cmp.Compare(x.Ifindex, y.Ifindex), cmp.Compare(x.String(), y.String()))
 }
 
 // State describes one link as it should be, or as it is. The zero State is a

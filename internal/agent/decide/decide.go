@@ -236,6 +236,9 @@ func ports(w discover.Workload, link plan.Link) []plan.Port {
 	for _, folder := range w.Cgroups {
 		ports = append(ports, plan.Port{Cgroup: folder})
 	}
+	for _, folder := range w.Sockets {
+		ports = append(ports, plan.Port{Cgroup: folder, Sockets: true})
+	}
 	return ports
 }
 

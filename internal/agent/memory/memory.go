@@ -80,6 +80,7 @@ type Workload struct {
 	Baked   map[string]string `json:"image_labels,omitempty"`
 	Devices []Device          `json:"devices,omitempty"`
 	Cgroups []string          `json:"cgroups,omitempty"`
+	Sockets []string          `json:"sockets,omitempty"`
 	Group   string            `json:"group,omitempty"`
 	Note    string            `json:"note,omitempty"`
 	Ended   bool              `json:"ended,omitempty"` // but a device of it was still there
@@ -93,7 +94,7 @@ type Device struct {
 }
 
 func keepWorkload(w discover.Workload) Workload {
-	k := Workload{Key: w.Key, ID: w.ID, Name: w.Name, Kind: w.Kind, Labels: labels.Own(w.Labels), Baked: w.ImageLabels, Note: w.Note, Cgroups: w.Cgroups, Group: w.Group, Ended: w.Ended}
+	k := Workload{Key: w.Key, ID: w.ID, Name: w.Name, Kind: w.Kind, Labels: labels.Own(w.Labels), Baked: w.ImageLabels, Note: w.Note, Cgroups: w.Cgroups, Sockets: w.Sockets, Group: w.Group, Ended: w.Ended}
 	for _, d := range w.Devices {
 		k.Devices = append(k.Devices, Device{d.Name, d.Ifindex, d.Held})
 	}
@@ -103,7 +104,7 @@ func keepWorkload(w discover.Workload) Workload {
 // Found returns what was kept, with those of its devices that are still there. A
 // cgroup that is gone costs nothing: there is nothing to mark.
 func (k Workload) Found(there func(name string, ifindex int) bool) discover.Workload {
-	w := discover.Workload{Key: k.Key, ID: k.ID, Name: k.Name, Kind: k.Kind, Labels: k.Labels, ImageLabels: k.Baked, Note: k.Note, Cgroups: k.Cgroups, Group: k.Group, Ended: k.Ended}
+	w := discover.Workload{Key: k.Key, ID: k.ID, Name: k.Name, Kind: k.Kind, Labels: k.Labels, ImageLabels: k.Baked, Note: k.Note, Cgroups: k.Cgroups, Sockets: k.Sockets, Group: k.Group, Ended: k.Ended}
 	for _, d := range k.Devices {
 		if there(d.Name, d.Ifindex) {
 			w.Devices = append(w.Devices, discover.Device{Name: d.Name, Ifindex: d.Ifindex, Held: d.Held})

@@ -14,6 +14,7 @@ import (
 	"weir/internal/dataplane/bpf"
 	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/ifb"
+	"weir/internal/dataplane/mark"
 	"weir/internal/dataplane/tc"
 	"weir/internal/plan"
 )
@@ -47,6 +48,16 @@ func OpenEnd(kind string, end ifb.End, opts dataplane.Options, log *slog.Logger)
 		return Open(kind, name, opts, log)
 	}
 	return asBackend(ifb.New(end, opts, open, log))
+}
+
+// OpenSockets returns the classes of workloads without processes of which sockets are open.
+func OpenSockets(opts dataplane.Options, log *slog.Logger) (map[plan.ClassID]bool, error) {
+	m, err := mark.New(opts, log)
+	if err != nil {
+		return nil, err
+	}
+	open, err := m.Open()
+	return open, errors.Join(err, m.Close())
 }
 
 // asBackend keeps a failed constructor's nil from becoming a backend.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -21,8 +22,29 @@ import (
 	"weir/internal/plan"
 )
 
-// cgroupFolder is where links of cgroups are pinned, under the cgroup's id.
-const cgroupFolder = "cgroups"
+// groupHook is a place at a cgroup, and the program for it. Its links are pinned under the
+// cgroup's id.
+type groupHook struct {
+	folder  string // of pins
+	attach  ebpf.AttachType
+	program string
+	flags   uint32
+}
+
+var (
+	// What the processes of the cgroup send.
+	sends = groupHook{"cgroups", ebpf.AttachCGroupInetEgress, classifyProgWeirRulesCgrp, outerFirst}
+	// Nothing: the cgroup is that of a workload with devices (plan.Port.Sockets).
+	opens = groupHook{"sockets", ebpf.AttachCGroupSysctl, classifyProgWeirRulesSock, 0}
+)
+
+// groupHookOf is the hook of a port.
+func groupHookOf(port plan.Port) groupHook {
+	if port.Sockets {
+		return opens
+	}
+	return sends
+}
 
 // outerFirst is BPF_F_PREORDER of linux/bpf.h, Linux 6.15: programs of a cgroup
 // run before those of the cgroups in it, so that the innermost has the last word.
@@ -63,11 +85,13 @@ func openCgroup(path string) (cgroup, error) {
 	return cgroup{folder, stat.Ino}, nil
 }
 
-func (m *Marker) cgroupPin(id uint64) (pin, error) {
-	dir, err := m.conn.PinDir(m.opts, cgroupFolder)
+// cgroupPin is the pin of a cgroup's link in a folder. The link is alive until the cgroup and all
+// sockets that were made there are gone.
+func (m *Marker) cgroupPin(folder string, id uint64) (pin, error) {
+	dir, err := m.conn.PinDir(m.opts, folder)
 	return pin{filepath.Join(dir, strconv.FormatUint(id, 10)), func(info *link.Info) bool {
 		at := info.Cgroup()
-		return at != nil && at.CgroupId == id // 0 once the cgroup is gone
+		return at != nil && at.CgroupId == id // 0 once they are gone
 	}}, err
 }
 
@@ -84,30 +108,36 @@ func (m *Marker) tryAttachCgroup(port plan.Port, marking Marking) error {
 		return err
 	}
 	defer group.Close()
-	want, err := compile(classifyProgWeirRulesCgrp, port.Class, m.mask, marking, 0)
+	h := groupHookOf(port)
+	want, err := compile(h.program, port.Class, m.mask, marking, 0)
 	if err != nil {
 		return err
 	}
-	at, err := m.cgroupPin(group.id)
+	want.place.Levels = levelBits(levelOf(port.Cgroup))
+	want.place.Digest = want.digest()
+	at, err := m.cgroupPin(h.folder, group.id)
+	if err == nil {
+		err = m.regain(h, group.id, at)
+	}
 	if err != nil {
 		return err
 	}
-	err = m.attachPinned(at, want, ebpf.AttachCGroupInetEgress, func(prog *ebpf.Program) (link.Link, error) {
-		return linkCgroup(group, prog)
+	err = m.attachPinned(at, want, h.attach, func(prog *ebpf.Program) (link.Link, error) {
+		return linkCgroup(group, h, prog)
 	})
-	if err != nil {
+	if err != nil || port.Sockets { // whose devices, and what it makes on the link's, have the qdisc behind them
 		return err
 	}
 	return m.bypass().bind(group.id)
 }
 
 // linkCgroup attaches beside whatever programs others have there.
-func linkCgroup(group cgroup, prog *ebpf.Program) (link.Link, error) {
+func linkCgroup(group cgroup, h groupHook, prog *ebpf.Program) (link.Link, error) {
 	opts := link.RawLinkOptions{
-		Target: int(group.Fd()), Program: prog, Attach: ebpf.AttachCGroupInetEgress, Flags: outerFirst,
+		Target: int(group.Fd()), Program: prog, Attach: h.attach, Flags: h.flags,
 	}
 	l, err := link.AttachRawLink(opts)
-	if errors.Is(err, unix.EINVAL) { // before 6.15
+	if errors.Is(err, unix.EINVAL) && h.flags != 0 { // before 6.15
 		opts.Flags = 0
 		l, err = link.AttachRawLink(opts)
 	}
@@ -117,8 +147,11 @@ func linkCgroup(group cgroup, prog *ebpf.Program) (link.Link, error) {
 	return l, err
 }
 
-func (m *Marker) detachCgroup(path string) error {
-	group, err := openCgroup(path)
+// detachCgroup takes the program off. Of a cgroup without processes the link stays until its
+// sockets are gone (remains.go).
+func (m *Marker) detachCgroup(port plan.Port) error {
+	h := groupHookOf(port)
+	group, err := openCgroup(port.Cgroup)
 	if errors.Is(err, dataplane.ErrNoDevice) {
 		_, err = m.listCgroups() // removes its remains
 		return err
@@ -126,34 +159,60 @@ func (m *Marker) detachCgroup(path string) error {
 	if err == nil {
 		defer group.Close()
 		var at pin
-		if at, err = m.cgroupPin(group.id); err == nil {
-			err = errors.Join(m.remove(at), m.bypass().unbind(group.id))
+		if at, err = m.cgroupPin(h.folder, group.id); err == nil {
+			err = m.letGo(h, at, group.id, populated(port.Cgroup))
 		}
 	}
 	if err != nil {
-		return device.Explain("stop marking packets of cgroup "+path, err)
+		return device.Explain("stop marking packets of "+port.String(), err)
 	}
 	return nil
 }
 
+// letGo ends the link of a cgroup, or leaves it to its sockets.
+func (m *Marker) letGo(h groupHook, at pin, id uint64, populated bool) error {
+	if !populated {
+		return m.leave(h, id, at)
+	}
+	err := m.remove(at)
+	if h == sends {
+		err = errors.Join(err, m.bypass().unbind(id))
+	}
+	return err
+}
+
+// populated says whether a process is in a cgroup, or in one below it.
+func populated(path string) bool {
+	text, err := os.ReadFile(filepath.Join(path, "cgroup.events"))
+	return err != nil || strings.Contains(string(text), "populated 1") // the top has no such file
+}
+
 func (m *Marker) listCgroups() ([]plan.Port, error) {
-	there := map[uint64]bool{}
-	ports, err := m.listPinned(cgroupFolder, func(id uint64) (plan.Port, pin, error) {
-		at, err := m.cgroupPin(id)
+	var ports []plan.Port
+	bound := map[uint64]bool{}
+	for _, h := range []groupHook{sends, opens} {
+		list, err := m.listPinned(h.folder, func(id uint64) (plan.Port, pin, error) {
+			at, err := m.cgroupPin(h.folder, id)
+			if err != nil {
+				return plan.Port{}, at, err
+			}
+			path, err := cgroupPath(id)
+			if errors.Is(err, unix.ESTALE) {
+				return plan.Port{}, at, errors.Join(dataplane.ErrNoDevice, m.leave(h, id, at))
+			}
+			bound[id] = bound[id] || err == nil && h == sends
+			return plan.Port{Cgroup: path, Sockets: h == opens}, at, err
+		})
 		if err != nil {
-			return plan.Port{}, at, err
+			return nil, err
 		}
-		path, err := cgroupPath(id)
-		if errors.Is(err, unix.ESTALE) {
-			err = dataplane.ErrNoDevice
-		}
-		there[id] = err == nil
-		return plan.Port{Cgroup: path}, at, err
-	})
+		ports = append(ports, list...)
+	}
+	left, err := m.remains()
 	if err != nil {
 		return nil, err
 	}
-	return ports, m.bypass().keepBound(func(id uint64) bool { return there[id] })
+	return ports, m.bypass().keepBound(func(id uint64) bool { return bound[id] || left[id].name == sends.program })
 }
 
 // cgroupPath finds a cgroup by its id. The kernel opens files of this file system by a handle

@@ -101,10 +101,11 @@ type identity struct {
 	name        string
 	keep, value uint32
 	digest      uint64 // the seal in marking/mark.bpf.c, which has no rules
+	levels      uint32 // at a cgroup: how far it is below the top, as in classifyWeirPlace
 }
 
 func (p program) identity() identity {
-	return identity{p.name, p.place.Keep, p.place.Value, p.place.Digest}
+	return identity{p.name, p.place.Keep, p.place.Value, p.place.Digest, p.place.Levels}
 }
 
 // compile makes the program for packets of a class. Where bpf/marking/mark.bpf.c does, at

@@ -92,7 +92,7 @@ func (i inner) list() ([]plan.Port, error) {
 func (i inner) namespaces(state plan.State) map[int]string {
 	found := map[int]string{}
 	for _, port := range state.Ports {
-		if port.Cgroup == "" || !i.tcx {
+		if port.Cgroup == "" || port.Sockets || !i.tcx {
 			continue
 		}
 		for _, pid := range processesIn(port.Cgroup) {

@@ -38,7 +38,7 @@ func lateOf(s plan.State) []late {
 	var list []late
 	for _, port := range s.Ports {
 		class, _ := s.Class(port.Class)
-		if l := (late{port.Class, MarkingOf(class)}); port.Cgroup != "" && (l.marking.Hosts != 0 || l.marking.codepoints() != (Marking{}).codepoints()) {
+		if l := (late{port.Class, MarkingOf(class)}); port.Cgroup != "" && !port.Sockets && (l.marking.Hosts != 0 || l.marking.codepoints() != (Marking{}).codepoints()) {
 			list = append(list, l)
 		}
 	}
@@ -84,10 +84,11 @@ func portless(s plan.State) []plan.ClassID {
 
 // owned is a cgroup of a workload.
 type owned struct {
-	id    uint64
-	level int // how far below the top; -1 if that cannot be known
-	class plan.ClassID
-	queue int
+	id     uint64
+	levels uint32 // levelBits
+	class  plan.ClassID
+	queue  int
+	marked bool // by a program there, and not by ports
 }
 
 // maxLevels is WEIR_MAX_LEVELS in bpf/marking/owner.h. A cgroup further down is not found by
@@ -118,9 +119,43 @@ func ownersOf(s plan.State) ([]owned, error) {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		list = append(list, owned{group.id, levelOf(port.Cgroup), port.Class, rules.Default})
+		list = append(list, owned{group.id, levelBits(levelOf(port.Cgroup)), port.Class, rules.Default, !port.Sockets})
 	}
-	return list, failed
+	// Of two workloads with one cgroup, the one that is known by it has it.
+	marked := slices.DeleteFunc(slices.Clone(list), func(o owned) bool { return !o.marked })
+	return append(slices.DeleteFunc(list, func(o owned) bool { return o.marked }), marked...), failed
+}
+
+// remainsOf finds the cgroups without processes whose sockets count for a class of the state.
+func (m *Marker) remainsOf(s plan.State) ([]owned, error) {
+	left, err := m.remains()
+	if err != nil {
+		return nil, err
+	}
+	var list []owned
+	for id, who := range left {
+		class, there := s.Class(who.class())
+		if !there || class.Group || class.ID == 0 {
+			continue
+		}
+		rules, err := MarkingOf(class).rules()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, owned{id, who.levels, class.ID, rules.Default, who.name == sends.program})
+	}
+	return list, nil
+}
+
+// levelBits has the bit of a level, or of all where that is not known.
+func levelBits(level int) uint32 {
+	switch {
+	case level < 0:
+		return 1<<maxLevels - 1
+	case level < maxLevels:
+		return 1 << level
+	}
+	return 0
 }
 
 // levelOf is how far a cgroup is below the top of the hierarchy: 2 for
@@ -163,6 +198,7 @@ func ownCgroup() uint64 {
 type Sockets struct {
 	Self   uint64            // id of the agent's own cgroup; 0 = none
 	Levels uint32            // bit i = a cgroup of Owners is i below the top
+	Sealed bool              // a workload is known by its cgroup alone, so that what stands above links seals its packets
 	Owners map[uint64]uint32 // by the id of a cgroup, or the complement of a class that the agent's sockets may choose
 }
 
@@ -171,14 +207,12 @@ type Sockets struct {
 func (m *Marker) Sockets(state plan.State) (Sockets, error) {
 	s := Sockets{Self: m.self, Owners: map[uint64]uint32{}}
 	groups, err := ownersOf(state)
-	for _, o := range groups {
+	gone, failed := m.remainsOf(state)
+	err = errors.Join(err, failed)
+	for _, o := range slices.Concat(gone, groups) {
 		s.Owners[o.id] = m.mask.Value(o.class, o.queue)
-		switch {
-		case o.level < 0:
-			s.Levels = 1<<maxLevels - 1
-		case o.level < maxLevels:
-			s.Levels |= 1 << o.level
-		}
+		s.Levels |= o.levels
+		s.Sealed = s.Sealed || o.marked
 	}
 	if m.self == 0 {
 		return s, err

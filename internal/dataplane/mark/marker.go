@@ -229,7 +229,7 @@ func (m *Marker) Detach(port plan.Port) error {
 		if m.opts.Inward != nil {
 			return nil
 		}
-		return m.detachCgroup(port.Cgroup)
+		return m.detachCgroup(port)
 	}
 	return m.detach(m.port(), port.Ifindex)
 }
@@ -287,7 +287,8 @@ func (m *Marker) CleanupAll() error {
 	for _, h := range []hook{egress, above, innerLo} {
 		failed = errors.Join(failed, detachAll(m.at(h)))
 	}
-	for _, folder := range []string{ingress.folder, egress.folder, above.folder, innerLo.folder, cgroupFolder, bypassFolder} {
+	failed = errors.Join(failed, m.removeRemains())
+	for _, folder := range []string{ingress.folder, egress.folder, above.folder, innerLo.folder, sends.folder, opens.folder, sends.goneFolder(), opens.goneFolder(), bypassFolder} {
 		dir, err := m.conn.PinDir(m.opts, folder)
 		if err != nil {
 			continue // it was not there either

@@ -30,7 +30,7 @@ func (m *Marker) Missing(state plan.State) ([]string, error) {
 			return nil, err
 		case who.class() != port.Class:
 			missing = append(missing, fmt.Sprintf("%s is marked with class %d instead of %d", port, who.class(), port.Class))
-		case port.Cgroup != "":
+		case port.Cgroup != "" && !port.Sockets:
 			if held, err := m.bypass().holds(port.Cgroup); err != nil {
 				return nil, err
 			} else if !held {
@@ -72,7 +72,7 @@ func (m *Marker) readPort(port plan.Port) (identity, error) {
 			return identity{}, err
 		}
 		defer group.Close()
-		at, err := m.cgroupPin(group.id)
+		at, err := m.cgroupPin(groupHookOf(port).folder, group.id)
 		if err != nil {
 			return identity{}, err
 		}

@@ -39,6 +39,7 @@ var placeSize = map[string]uintptr{
 	classifyProgWeirRulesSeal: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesIfb:  unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesCgrp: unsafe.Sizeof(classifyWeirPlace{}),
+	classifyProgWeirRulesSock: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesIn:   unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesZone: unsafe.Sizeof(classifyWeirPlace{}),
 }
@@ -240,6 +241,7 @@ func identifyBy(id ebpf.MapID, name string) (identity, error) {
 		who.digest = uint64(binary.NativeEndian.Uint32(value[unsafe.Offsetof(constants{}.Seal):]))
 	default:
 		who.digest = binary.NativeEndian.Uint64(value[unsafe.Offsetof(classifyWeirPlace{}.Digest):])
+		who.levels = binary.NativeEndian.Uint32(value[unsafe.Offsetof(classifyWeirPlace{}.Levels):])
 	}
 	return who, nil
 }

@@ -278,6 +278,7 @@ func TestCgroup(t *testing.T) {
 	if got := send(outer, 5002); got != 0x00060000 {
 		t.Errorf("after the change mark %#x", got)
 	}
+	enter(t, outer) // without a process it would be a workload's that has ended
 	if err := m.Detach(a); err != nil {
 		t.Fatal(err)
 	}

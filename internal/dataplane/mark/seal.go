@@ -17,15 +17,12 @@ import (
 // programs, and have the same workloads. A program stays on a device that has left its link
 // until the last such workload, or the last link, is gone: it writes nothing but what is true.
 
-// sealed says whether the links of a host with these sockets need it.
-func (s Sockets) sealed() bool { return s.Levels != 0 }
-
 // sealer is a Marker at the devices above links.
 type sealer struct{ *Marker }
 
 // set brings the programs to the devices above a link, or takes them off.
 func (s sealer) set(link device.Device, state plan.State, sockets Sockets) error {
-	if !sockets.sealed() {
+	if !sockets.Sealed {
 		return errors.Join(detachAll(s.at(above)), detachAll(s.at(innerLo)))
 	}
 	devices, err := s.conn.Above(link)
@@ -78,7 +75,7 @@ const loopback = 1 // index of lo in every network namespace
 // device is new.
 func (s sealer) missing(link device.Device, state plan.State) ([]string, error) {
 	sockets, err := s.Sockets(state)
-	if err != nil || !sockets.sealed() {
+	if err != nil || !sockets.Sealed {
 		return nil, err
 	}
 	devices, err := s.conn.Above(link)

@@ -140,7 +140,7 @@ func (o *owner) add(list []discover.Workload, d discover.Device) (with []discove
 		}
 		o.held = true
 		ended := o.workload
-		ended.ID, ended.Cgroups, ended.Ended = "", nil, true
+		ended.ID, ended.Cgroups, ended.Sockets, ended.Ended = "", nil, nil, true
 		ended.Note = fmt.Sprintf("has ended; its device %s is still there, and counts here until it is gone", d.Name)
 		ended.Devices = []discover.Device{d}
 		return append(list, ended), true

@@ -58,7 +58,7 @@ func WhatIsNew(source string, before, after []discover.Workload) map[string]stri
 			why[w.Key] = source + ": " + w.Name + " appeared"
 		case !reflect.DeepEqual(was.Devices, w.Devices):
 			why[w.Key] = source + ": devices of " + w.Name + " changed"
-		case !slices.Equal(was.Cgroups, w.Cgroups):
+		case !slices.Equal(was.Cgroups, w.Cgroups), !slices.Equal(was.Sockets, w.Sockets):
 			why[w.Key] = source + ": cgroups of " + w.Name + " changed"
 		case !maps.Equal(labels.Own(was.Labels), labels.Own(w.Labels)), !maps.Equal(was.ImageLabels, w.ImageLabels):
 			why[w.Key] = source + ": labels of " + w.Name + " changed"

@@ -21,11 +21,18 @@ const senderEnv = "WEIR_TEST_SEND"
 
 func join(how []string) string { return strings.Join(how, " ") }
 
-// Sender sends one packet, or sets one socket option, and ends the process, if it was started
+// Sender sends one packet, sets one socket option or passes a socket on, and ends the process, if it was started
 // for that.
 func Sender() {
 	if how, ok := os.LookupEnv(optionEnv); ok {
 		setOption(strings.Fields(how))
+	}
+	if _, ok := os.LookupEnv(passEnv); ok {
+		if err := pass(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	how, ok := os.LookupEnv(senderEnv)
 	if !ok {

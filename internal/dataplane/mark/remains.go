@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/plan"
+)
+
+// A socket may outlive the cgroup that it was made in: the kernel still sends what a process
+// wrote before it ended, or the socket was passed to a process elsewhere. The kernel ends the
+// link of a cgroup with the last of its sockets. So the link of a cgroup that is gone, or that
+// no process is in, stays pinned in a folder of its own until then, and its sockets count for
+// the class that its program names while that class is there (Sockets). The agent keeps the class
+// of a workload that has ended for as long (Open). The next agent finds the pins.
+//
+//	cgroups/2697        class 6, /sys/fs/cgroup/web.slice
+//	cgroups_gone/2697   the same after the cgroup was removed, while one of its sockets is open
+//	                    (no pin)   after that socket was closed
+//
+// A cgroup that processes have entered again since is let go: it is another's.
+
+// goneFolder is where the links of cgroups without processes are pinned.
+func (h groupHook) goneFolder() string { return h.folder + "_gone" }
+
+// leave leaves the link of a cgroup to its sockets.
+func (m *Marker) leave(h groupHook, id uint64, from pin) error {
+	to, err := m.cgroupPin(h.goneFolder(), id)
+	if err != nil {
+		return err
+	}
+	return move(from, to)
+}
+
+// regain takes the link of a cgroup back, if it was left.
+func (m *Marker) regain(h groupHook, id uint64, to pin) error {
+	from, err := m.cgroupPin(h.goneFolder(), id)
+	if err != nil {
+		return err
+	}
+	return move(from, to)
+}
+
+// move renames a pin. It is no error if there is none.
+func move(from, to pin) error {
+	if err := os.Rename(from.path, to.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("keep the link of a cgroup: %w", err)
+	}
+	return nil
+}
+
+// remains returns what the programs of the cgroups are that have sockets and no processes, by
+// the cgroups' ids.
+func (m *Marker) remains() (map[uint64]identity, error) {
+	left := map[uint64]identity{}
+	for _, h := range []groupHook{sends, opens} {
+		dir, err := m.conn.PinDir(m.opts, h.goneFolder())
+		if err != nil {
+			return nil, err
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, fmt.Errorf("list the cgroups that are gone: %w", err)
+		}
+		for _, entry := range entries {
+			id, err := strconv.ParseUint(entry.Name(), 10, 64)
+			if err != nil {
+				continue // not a pin of ours
+			}
+			if who, there, err := m.remaining(h, id); err != nil {
+				return nil, err
+			} else if there {
+				left[id] = who
+			}
+		}
+	}
+	return left, nil
+}
+
+// Open returns the classes of the cgroups that have sockets and no processes.
+func (m *Marker) Open() (map[plan.ClassID]bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	left, err := m.remains()
+	open := map[plan.ClassID]bool{}
+	for _, who := range left {
+		open[who.class()] = true
+	}
+	return open, err
+}
+
+// remaining returns what a cgroup's program is, if the cgroup has sockets and no processes.
+func (m *Marker) remaining(h groupHook, id uint64) (who identity, there bool, err error) {
+	at, err := m.cgroupPin(h.goneFolder(), id)
+	if err != nil {
+		return who, false, err
+	}
+	path, err := cgroupPath(id)
+	switch {
+	case err == nil && populated(path):
+		return who, false, m.letGo(h, at, id, true)
+	case err != nil && !errors.Is(err, unix.ESTALE):
+		return who, false, err
+	}
+	l, who, err := m.open(at)
+	if l == nil || err != nil {
+		return who, false, err
+	}
+	return who, true, l.Close()
+}
+
+// removeRemains removes the pins of what remains.
+func (m *Marker) removeRemains() error {
+	var failed error
+	for _, h := range []groupHook{sends, opens} {
+		dir, err := m.conn.PinDir(m.opts, h.goneFolder())
+		if err != nil {
+			continue // it was not there either
+		}
+		pins, _ := filepath.Glob(filepath.Join(dir, "*"))
+		for _, path := range pins {
+			failed = errors.Join(failed, os.Remove(path))
+		}
+	}
+	return failed
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/dataplane/mark/marktest"
+	"weir/internal/plan"
+)
+
+// A socket that outlives its cgroup counts for the class of its workload until it is closed, for
+// the next agent too: of a workload that is known by its cgroup, and of one with devices. It
+// cannot be told to send past the qdisc either.
+func TestSocketsOutliveTheirCgroup(t *testing.T) {
+	for name, sockets := range map[string]bool{"cgroup": false, "devices": true} {
+		t.Run(name, func(t *testing.T) {
+			netnstest.Enter(t)
+			opts := netnstest.Options(t)
+			m := newMarker(t, opts, "tcx")
+			port := plan.Port{Cgroup: marktest.Cgroup(t), Sockets: sockets, Class: 6}
+			state := plan.State{Classes: []plan.Class{{ID: 0}, {ID: 6}}, Ports: []plan.Port{port}}
+			attachTo(t, m, port)
+			id := cgroupID(t, port.Cgroup)
+			want, err := m.Sockets(state)
+			if err != nil || want.Owners[id] != 0x60000 || want.Sealed == sockets {
+				t.Fatalf("sockets %+v, %v", want, err)
+			}
+			open := marktest.SocketOf(t, port.Cgroup)
+			if err := os.Remove(port.Cgroup); err != nil {
+				t.Fatal(err)
+			}
+			state.Ports = nil
+			wantPorts(t, m)
+			for range 2 { // the second time another agent
+				if got, err := m.Sockets(state); err != nil || got.Owners[id] != 0x60000 || got.Levels != want.Levels {
+					t.Errorf("after its end: %+v, %v; want %+v", got, err, want)
+				}
+				if bound, err := m.bypass().isBound(id); err != nil || noRefusal() == nil && bound == sockets {
+					t.Errorf("refused to send past the qdisc: %v, %v", bound, err)
+				}
+				if got, err := m.Sockets(plan.State{Classes: state.Classes[:1]}); err != nil || got.Owners[id] != 0 {
+					t.Errorf("without its class: %+v, %v", got, err)
+				}
+				m = newMarker(t, opts, "tcx")
+			}
+			open.Close()
+			until(t, func() bool {
+				got, err := m.Sockets(state)
+				return err == nil && got.Owners[id] == 0
+			})
+			wantPorts(t, m)
+			if bound, err := m.bypass().isBound(id); err != nil || noRefusal() == nil && bound {
+				t.Errorf("still refused: %v, %v", bound, err)
+			}
+			leavesNothing(t, m, opts)
+		})
+	}
+}
+
+// A workload that ends is detached before its cgroup is removed. Where processes enter such a
+// cgroup later, it is let go.
+func TestCgroupWithoutProcesses(t *testing.T) {
+	netnstest.Enter(t)
+	opts := netnstest.Options(t)
+	m := newMarker(t, opts, "tcx")
+	port := plan.Port{Cgroup: marktest.Cgroup(t), Class: 6}
+	state := plan.State{Classes: []plan.Class{{ID: 0}, {ID: 6}}}
+	attachTo(t, m, port)
+	id := cgroupID(t, port.Cgroup)
+	open := marktest.SocketOf(t, port.Cgroup)
+	defer open.Close()
+	if err := m.Detach(port); err != nil {
+		t.Fatal(err)
+	}
+	wantPorts(t, m)
+	if got, err := m.Sockets(state); err != nil || got.Owners[id] != 0x60000 {
+		t.Errorf("after its end: %+v, %v", got, err)
+	}
+	attachTo(t, m, port) // it begins again
+	wantPorts(t, m, port)
+	if err := m.Detach(port); err != nil {
+		t.Fatal(err)
+	}
+	enter(t, port.Cgroup)
+	if got, err := m.Sockets(state); err != nil || got.Owners[id] != 0 {
+		t.Errorf("with other processes in it: %+v, %v", got, err)
+	}
+	leavesNothing(t, m, opts)
+}
+
+// enter has a process stay in a cgroup until the test ends.
+func enter(t *testing.T, group string) {
+	t.Helper()
+	sleeper := exec.Command("sh", "-c", "echo $$ >"+group+"/cgroup.procs && exec sleep 60")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		sleeper.Process.Kill()
+		sleeper.Wait()
+	})
+	until(t, func() bool { return populated(group) })
+}
+
+func attachTo(t *testing.T, m *Marker, port plan.Port) {
+	t.Helper()
+	if err := m.Attach(port, Marking{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until waits for what the kernel does some time after the last socket is closed.
+func until(t *testing.T, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not within 10 s")
+		}
+	}
+}
+
+func leavesNothing(t *testing.T, m *Marker, opts dataplane.Options) {
+	t.Helper()
+	if err := m.CleanupAll(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(opts.BPFFS, "*")); err != nil || len(left) > 0 {
+		t.Errorf("left after the cleanup: %v, %v", left, err)
+	}
+}
