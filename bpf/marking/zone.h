@@ -77,11 +77,24 @@ static __always_inline bool weir_has_ipv6(const __u8 *a)
 	return e == 1;
 }
 
+/*
+ * What the packet is: its frame's ethertype, where the device has frames. skb->protocol is what
+ * a packet socket says (sll_protocol), whatever it sends: a sender would choose its zone by it.
+ */
+static __always_inline __be16 weir_protocol(struct __sk_buff *skb, __u32 at)
+{
+	const __u8 *data = (const __u8 *)(long)skb->data;
+
+	if (at != ETH_HLEN || data + ETH_HLEN > (const __u8 *)(long)skb->data_end)
+		return skb->protocol;
+	return *(const __be16 *)(data + offsetof(struct ethhdr, h_proto));
+}
+
 /* What weir_in_area does not find at its usual place: behind VLAN tags, or in the
  * fragments of an skb. */
 static __noinline bool weir_in_area_slow(struct __sk_buff *skb, __u32 at, bool source)
 {
-	__be16 proto = skb->protocol;
+	__be16 proto = weir_protocol(skb, at);
 	__u8 a[16];
 
 	for (int tags = 0; tags < 2; tags++) {
@@ -113,13 +126,15 @@ static __always_inline bool weir_in_area(struct __sk_buff *skb, __u32 at, bool s
 {
 	const __u8 *data = (const __u8 *)(long)skb->data + at;
 	const __u8 *end = (const __u8 *)(long)skb->data_end;
+	__be16 proto;
 
 	if (!weir_whose.entries)
 		return true;
-	if (skb->protocol == bpf_htons(ETH_P_IP) && data + sizeof(struct iphdr) <= end)
+	proto = weir_protocol(skb, at);
+	if (proto == bpf_htons(ETH_P_IP) && data + sizeof(struct iphdr) <= end)
 		return weir_has_ipv4(data + (source ? offsetof(struct iphdr, saddr)
 						    : offsetof(struct iphdr, daddr)));
-	if (skb->protocol == bpf_htons(ETH_P_IPV6) && data + sizeof(struct ipv6hdr) <= end)
+	if (proto == bpf_htons(ETH_P_IPV6) && data + sizeof(struct ipv6hdr) <= end)
 		return weir_has_ipv6(data + (source ? offsetof(struct ipv6hdr, saddr)
 						    : offsetof(struct ipv6hdr, daddr)));
 	return weir_in_area_slow(skb, at, source);

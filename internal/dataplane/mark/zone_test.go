@@ -3,6 +3,7 @@
 package mark
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -10,9 +11,12 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/dataplane/mark/marktest"
 	"weir/internal/plan"
 	"weir/internal/policy/zone"
 )
@@ -218,5 +222,62 @@ func BenchmarkZones(b *testing.B) {
 			none = took
 			b.ReportMetric(0, "ns/op")
 		})
+	}
+}
+
+// A packet socket that calls its IPv4 frame ARP does not choose the zone by that.
+func TestZoneByTheFrame(t *testing.T) {
+	host := netnstest.Enter(t)
+	m := newMarker(t, netnstest.Options(t), "tcx")
+	marktest.NoIPv6(host)
+	up, number := addPort(t, host, m, "up0"), uint32(0)
+	for _, to := range []string{"192.0.2.9", "2001:db8::9"} {
+		var a zone.Area
+		address := netip.MustParseAddr(to)
+		a.In.List = []netip.Prefix{netip.PrefixFrom(address, address.BitLen())}
+		area, err := dataplane.NewArea(a, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := compile(classifyProgWeirRulesZone, 5, plan.DefaultMask, Marking{}, ethernetHeader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.redirect(dataplane.Inward{IFB: 77, Area: area})
+		prog, err := p.load(ebpf.AttachTCXEgress)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := link.AttachTCX(link.TCXOptions{Interface: up.Ifindex, Program: prog, Attach: ebpf.AttachTCXEgress, Anchor: link.Head()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := witness(t, up.Ifindex, ebpf.AttachTCXEgress)
+		for _, tags := range []int{0, 1} {
+			for _, said := range []uint16{unix.ETH_P_IP, unix.ETH_P_IPV6, unix.ETH_P_ARP, unix.ETH_P_8021Q} {
+				number++
+				sendAs(t, up.Ifindex, said, 7<<16|number, framed(address, address, tags))
+				// What is taken loses the class that its socket chose. What is left passes no witness.
+				if seen() != number {
+					t.Errorf("to %s with %d tags, called %#x: not taken", to, tags, said)
+				}
+			}
+		}
+		l.Close()
+		prog.Close()
+	}
+}
+
+// sendAs sends a frame by a packet socket that says of what protocol it is, and sets a mark.
+func sendAs(t *testing.T, ifindex int, protocol uint16, mark uint32, frame []byte) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	at := &unix.SockaddrLinklayer{Ifindex: ifindex, Protocol: protocol<<8 | protocol>>8}
+	if err := errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(mark)), unix.Sendto(fd, frame, 0, at)); err != nil {
+		t.Fatal(err)
 	}
 }
