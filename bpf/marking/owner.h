@@ -57,7 +57,7 @@
 
 #include "seal.h"
 
-#define WEIR_MAX_LEVELS 16 /* cgroups further below the top are not told apart */
+#define WEIR_MAX_LEVELS 16 /* no workload is further below the top (cgroup.MaxDepth) */
 #define WEIR_LOOPBACK 1 /* index of lo in every network namespace */
 #define WEIR_HANDLE 0x77e1 /* major number of Weir's qdiscs and of HTB's classes */
 

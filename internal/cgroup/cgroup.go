@@ -17,6 +17,7 @@
 package cgroup
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -43,6 +44,20 @@ func mounts(table string) []string {
 		}
 	}
 	return list
+}
+
+// MaxDepth is how far below the top a cgroup may be for its packets to be told from others'
+// (WEIR_MAX_LEVELS in bpf/marking/owner.h): each level costs packets of sockets a look. Cgroups
+// inside of a workload's may be deeper.
+const MaxDepth = 15
+
+// TooDeep says why packets of a folder below the root cannot be told apart; "" if they can.
+func TooDeep(root, folder string) string {
+	below, err := filepath.Rel(root, folder)
+	if depth := strings.Count(below, "/") + 1; err == nil && depth > MaxDepth {
+		return fmt.Sprintf("its cgroup is %d levels below the top, and packets are told apart by at most %d; give it a parent nearer to the top", depth, MaxDepth)
+	}
+	return ""
 }
 
 // unescape undoes what the kernel does to blanks in paths, as in "\040".

@@ -123,6 +123,9 @@ func (c *Cgroups) AddCgroup(name, folder string, options ...AddOption) error {
 	if full == h.Root || filepath.Clean(folder) == "/" {
 		return fmt.Errorf("cgroup %q is the root, in which all processes are: name one below it", folder)
 	}
+	if note := cgroup.TooDeep(h.Root, full); note != "" && h.Root != "" {
+		return fmt.Errorf("cgroup %q cannot be told apart: %s", folder, note)
+	}
 	if !slices.Contains(options, Wait) {
 		if trouble := h.Trouble(); trouble != "" && h.Root == "" {
 			return fmt.Errorf("cgroup %q cannot be told apart: %s", folder, trouble)

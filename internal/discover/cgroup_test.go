@@ -143,8 +143,11 @@ func TestCgroupByFolder(t *testing.T) {
 	c.add("jobs/batch")
 	s := newCgroups(logger(t), c.read)
 	for folder, want := range map[string]string{
-		"":            "give a folder",
-		"/":           "is the root, in which all processes are",
+		"":  "give a folder",
+		"/": "is the root, in which all processes are",
+
+		strings.Repeat("/a", 16): "its cgroup is 16 levels below the top, and packets are told apart by at most 15",
+
 		c.root:        "is the root, in which all processes are",
 		"/jobs/other": `cgroup "/jobs/other" does not exist (` + c.root + `/jobs/other): name a folder below ` + c.root,
 	} {

@@ -444,6 +444,9 @@ func (w *dockerRun) cgroup(c *record, network string) (cgroups []string, note st
 	path := cgroup.OfContainer(cgroup.Of(string(text)), c.ID)
 	switch trouble := h.Trouble(); {
 	case path != "" && h.Root != "":
+		if note := cgroup.TooDeep(h.Root, filepath.Join(h.Root, path)); note != "" {
+			return nil, network + ", and " + note
+		}
 		return []string{filepath.Join(h.Root, path)}, ""
 	case trouble != "":
 		return nil, network + ": " + trouble

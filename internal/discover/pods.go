@@ -129,16 +129,18 @@ func (p *Pods) list() (list []Workload, paths []string) {
 			if h.Root != "" {
 				full := below(h.Root, pod.Cgroup)
 				paths = append(paths, full)
-				w.Cgroups, w.Note = s.present(full), ""
+				if w.Cgroups, w.Note = s.present(full), cgroup.TooDeep(h.Root, full); w.Note != "" {
+					w.Cgroups = nil
+				}
 				if device != "" {
 					paths = append(paths, filepath.Join(full, "container")) // whose processes may have more
-					if anyOf("/proc", full, netAdmin) {
+					if w.Note == "" && anyOf("/proc", full, netAdmin) {
 						w.Note = unheld(device)
 					}
 				}
 			}
 		}
-		if pod.Cgroup != "" && h.Root != "" && len(w.Devices) > 0 && device == "" {
+		if pod.Cgroup != "" && h.Root != "" && len(w.Devices) > 0 && device == "" && cgroup.TooDeep(h.Root, below(h.Root, pod.Cgroup)) == "" {
 			full := below(h.Root, pod.Cgroup)
 			paths = append(paths, full, filepath.Join(full, "container"))
 			if w.Sockets = s.present(full); anyOf("/proc", full, hostAdmin) {

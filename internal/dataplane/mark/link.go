@@ -91,9 +91,9 @@ type owned struct {
 	marked bool // by a program there, and not by ports
 }
 
-// maxLevels is WEIR_MAX_LEVELS in bpf/marking/owner.h. A cgroup further down is not found by
-// the packets that go past its own program: they are of the cgroup above it.
-const maxLevels = 16
+// maxLevels is WEIR_MAX_LEVELS in bpf/marking/owner.h. No workload's cgroup is further down: its
+// source refuses it.
+const maxLevels = cgroups.MaxDepth + 1
 
 // ownersOf finds the cgroups of a state. Those that are gone are left out, and so
 // are those of version 1, which Attach has refused.
