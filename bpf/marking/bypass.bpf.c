@@ -21,10 +21,17 @@
  * Refused are processes in a workload's cgroup, and sockets that were made in one: a socket
  * that is passed to another workload, and back, cannot be changed on the way either.
  *
- * What it does not do: say anything about a socket that had the option before its workload
- * was known.
+ * A container asks as soon as it runs, some 20 ms before the agent knows that it has the host's
+ * network. So a cgroup that an engine makes for a container, which has 64 hexadecimal digits in its
+ * name (docker-ID.scope, libpod-ID, cri-containerd-ID.scope), is in the table before a process is in
+ * it: weir_born puts it there. Until the agent knows its workload, the options are refused to
+ * sockets of the host's network namespace alone: in one of its own a container may use them.
  *
- * Cost: some 20 instructions for each setsockopt of the host, and for none of its packets.
+ * What it does not do: say anything about a socket that had the option before the program was
+ * there, or, of a unit, before the unit was known.
+ *
+ * Cost: some 20 instructions for each setsockopt of the host, 700 for each new cgroup, and none
+ * for its packets.
  */
 #include "../core/kernel.h"
 #include "owner.h"
@@ -41,7 +48,42 @@ struct socket {
 	struct sock *sk;
 } __attribute__((preserve_access_index));
 
-/* The cgroups of workloads without a port, by id. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct sock_common___net {
+	possible_net_t skc_net;
+};
+
+struct sock___net {
+	struct sock_common___net __sk_common;
+};
+
+struct kernfs_node___name {
+	const char *name;
+};
+
+#pragma clang attribute pop
+
+/* Of an element of weir_bound. */
+#define WEIR_KNOWN 1 /* a workload without a port */
+#define WEIR_BORN 2 /* a container of which the agent does not know more yet */
+
+/* The network namespace that the agent is in; set before the load. */
+const volatile __u32 weir_netns;
+
+/* The cgroups of workloads without a port, and of containers, by id. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -56,9 +98,15 @@ static __always_inline bool bypasses(int level, int option)
 	       (level == SOL_XDP && option == XDP_TX_RING);
 }
 
-static __always_inline bool bound(__u64 id)
+static __always_inline bool bound(__u64 id, struct sock *sk)
 {
-	return id && bpf_map_lookup_elem(&weir_bound, &id);
+	__u8 *how = id ? bpf_map_lookup_elem(&weir_bound, &id) : NULL;
+	struct sock___net *in = (void *)sk;
+
+	if (!how)
+		return false;
+	return *how != WEIR_BORN ||
+	       BPF_CORE_READ(in, __sk_common.skc_net.net, ns.inum) == weir_netns;
 }
 
 /* The id of the cgroup `level` below the top that this one is in, or is. */
@@ -82,7 +130,45 @@ int BPF_PROG(weir_refuse_bypass, struct socket *sock, int level, int option, int
 		return before;
 	group = sock->sk->sk_cgrp_data.cgroup;
 	for (int i = 0; i < WEIR_MAX_LEVELS; i++)
-		if (bound(bpf_get_current_ancestor_cgroup_id(i)) || bound(ancestor_of(group, i)))
+		if (bound(bpf_get_current_ancestor_cgroup_id(i), sock->sk) ||
+		    bound(ancestor_of(group, i), sock->sk))
 			return -EPERM;
+	return 0;
+}
+
+#define ID_DIGITS 64 /* of a container */
+#define NAME_SIZE 128 /* names are looked at so far */
+
+struct name {
+	char text[NAME_SIZE];
+	__u32 digits; /* hexadecimal, in a row, up to ID_DIGITS */
+};
+
+static __always_inline bool hexadecimal(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
+/* One letter of a name. The loop is the kernel's: the verifier looks at it once. */
+static long next_letter(__u32 i, struct name *name)
+{
+	if (name->digits == ID_DIGITS)
+		return 1;
+	name->digits = hexadecimal(name->text[i & (NAME_SIZE - 1)]) ? name->digits + 1 : 0;
+	return 0;
+}
+
+SEC("tp_btf/cgroup_mkdir")
+int BPF_PROG(weir_born, struct cgroup *group, const char *path)
+{
+	struct kernfs_node___name *node = (void *)group->kn;
+	__u64 id = cgroup_id(group);
+	struct name name = {};
+	__u8 how = WEIR_BORN;
+
+	bpf_probe_read_kernel_str(name.text, sizeof(name.text), BPF_CORE_READ(node, name));
+	bpf_loop(NAME_SIZE, next_letter, &name, 0);
+	if (name.digits == ID_DIGITS)
+		bpf_map_update_elem(&weir_bound, &id, &how, BPF_NOEXIST);
 	return 0;
 }

@@ -52,12 +52,7 @@ func OpenEnd(kind string, end ifb.End, opts dataplane.Options, log *slog.Logger)
 
 // OpenSockets returns the classes of workloads without processes of which sockets are open.
 func OpenSockets(opts dataplane.Options, log *slog.Logger) (map[plan.ClassID]bool, error) {
-	m, err := mark.New(opts, log)
-	if err != nil {
-		return nil, err
-	}
-	open, err := m.Open()
-	return open, errors.Join(err, m.Close())
+	return mark.OpenSockets(opts, log)
 }
 
 // asBackend keeps a failed constructor's nil from becoming a backend.

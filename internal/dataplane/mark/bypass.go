@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,7 +23,8 @@ import (
 
 // A process in the cgroup of a workload without a port may not send past the qdisc: the
 // kernel asks bpf/marking/bypass.bpf.c about each socket option. Its table of cgroups and
-// its link are pinned in bypassFolder, the link under the digest of its build.
+// its links are pinned in bypassFolder, the links under the digest of their build, for as long as
+// a link is steered.
 const (
 	bypassFolder = "bypass"
 	boundPin     = "cgroups"
@@ -43,9 +45,28 @@ func (m *Marker) bypass() bypass { return bypass{m.conn, m.opts} }
 // dir is the folder of the pins.
 func (b bypass) dir() (string, error) { return b.conn.PinDir(b.opts, bypassFolder) }
 
+// How a cgroup is in the table: values of bpf/marking/bypass.bpf.c.
+const (
+	boundKnown uint8 = 1 // it is a workload's without a port
+	boundBorn  uint8 = 2 // it is a container's of which no more is known
+)
+
 // bind refuses the options to processes of a cgroup. It does nothing where the kernel
 // cannot: Gaps says so.
 func (b bypass) bind(id uint64) error {
+	return b.withBound(func(bound *ebpf.Map) error {
+		if err := bound.Put(id, boundKnown); err != nil {
+			return fmt.Errorf("refuse cgroup %d to send past the qdisc: %w", id, err)
+		}
+		return nil
+	})
+}
+
+// stand has the kernel ask the table, so that a container is in it from its beginning on.
+func (b bypass) stand() error { return b.withBound(func(*ebpf.Map) error { return nil }) }
+
+// withBound does something with the table, and has the kernel ask it.
+func (b bypass) withBound(do func(bound *ebpf.Map) error) error {
 	if noRefusal() != nil {
 		return nil
 	}
@@ -60,10 +81,7 @@ func (b bypass) bind(id uint64) error {
 		return err
 	}
 	defer bound.Close()
-	if err := bound.Put(id, uint8(1)); err != nil {
-		return fmt.Errorf("refuse cgroup %d to send past the qdisc: %w", id, err)
-	}
-	return refuse(dir, bound)
+	return errors.Join(do(bound), b.refuse(dir, bound))
 }
 
 // openBound opens the table of cgroups, or makes it.
@@ -87,50 +105,72 @@ func openBound(dir string) (*ebpf.Map, error) {
 	return bound, nil
 }
 
-// refuse has the program of this build ask the table, and ends those of others.
-func refuse(dir string, bound *ebpf.Map) error {
-	path := filepath.Join(dir, refusalName())
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		l, err := linkRefusal(bound)
+// refuse has the programs of this build ask and fill the table, and ends those of others.
+func (b bypass) refuse(dir string, bound *ebpf.Map) error {
+	missing := slices.DeleteFunc(slices.Clone(refusalNames()), func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	})
+	if len(missing) > 0 {
+		links, err := linkRefusals(bound, b.conn.Netns())
 		if err != nil {
 			return fmt.Errorf("refuse to send past the qdisc: %w", err)
 		}
-		defer l.Close()
-		if err := l.Pin(path); err != nil {
+		for i, name := range refusalNames() {
+			if slices.Contains(missing, name) {
+				err = errors.Join(err, links[i].Pin(filepath.Join(dir, name)))
+			}
+			err = errors.Join(err, links[i].Close())
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return removeRefusals(dir, refusalName())
+	return removeRefusals(dir, refusalNames())
 }
 
 // removeRefusals ends the links of all builds but one.
-func removeRefusals(dir, but string) error {
+func removeRefusals(dir string, but []string) error {
 	pins, err := filepath.Glob(filepath.Join(dir, refusalPin+"*"))
 	for _, pin := range pins {
-		if filepath.Base(pin) != but {
+		if !slices.Contains(but, filepath.Base(pin)) {
 			err = errors.Join(err, os.Remove(pin))
 		}
 	}
 	return err
 }
 
-var refusalName = sync.OnceValue(func() string {
+// refusalNames are the names of the pins: of the program that refuses, and of the one that fills
+// the table.
+var refusalNames = sync.OnceValue(func() []string {
 	sum := sha256.Sum256(_BypassBytes)
-	return refusalPin + hex.EncodeToString(sum[:6])
+	build := hex.EncodeToString(sum[:6])
+	return []string{refusalPin + build, refusalPin + "born_" + build}
 })
 
-// linkRefusal loads the program with a table and attaches it.
-func linkRefusal(bound *ebpf.Map) (link.Link, error) {
+// linkRefusals loads the programs with a table, for a network namespace, and attaches them.
+func linkRefusals(bound *ebpf.Map, netns uint64) (links [2]link.Link, err error) {
 	spec, err := loadBypass()
 	if err != nil {
-		return nil, err
+		return links, err
+	}
+	if err := spec.Variables[bypassVarWeirNetns].Set(uint32(netns)); err != nil {
+		return links, err
 	}
 	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{bypassMapWeirBound: bound}})
 	if err != nil {
-		return nil, err
+		return links, err
 	}
 	defer coll.Close()
-	return link.AttachTracing(link.TracingOptions{Program: coll.Programs[bypassProgWeirRefuseBypass]})
+	for i, name := range []string{bypassProgWeirRefuseBypass, bypassProgWeirBorn} {
+		if links[i], err = link.AttachTracing(link.TracingOptions{Program: coll.Programs[name]}); err != nil {
+			if i > 0 {
+				err = errors.Join(err, links[0].Close())
+			}
+			return links, err
+		}
+	}
+	return links, nil
 }
 
 // noRefusal says why this kernel cannot refuse the options; nil = it can.
@@ -144,62 +184,74 @@ var noRefusal = sync.OnceValue(func() error {
 		return err
 	}
 	defer bound.Close()
-	l, err := linkRefusal(bound)
+	links, err := linkRefusals(bound, 0)
 	if err != nil {
 		return err
 	}
-	return l.Close()
+	return errors.Join(links[0].Close(), links[1].Close())
 })
 
-// unbind no longer refuses a cgroup anything, and ends the program with the last one.
+// unbind no longer refuses a cgroup anything.
 func (b bypass) unbind(id uint64) error {
-	return b.keepBound(func(other uint64) bool { return other != id })
+	return b.keepBound(func(other uint64, _ uint8) bool { return other != id })
 }
 
-// keepBound takes cgroups out of the table, and the program off once it is empty.
-func (b bypass) keepBound(keep func(id uint64) bool) error {
+// keepBound takes cgroups out of the table.
+func (b bypass) keepBound(keep func(id uint64, how uint8) bool) error {
 	bypassMu.Lock()
 	defer bypassMu.Unlock()
 	dir, err := b.dir()
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, boundPin)
-	bound, err := ebpf.LoadPinnedMap(path, nil)
+	bound, err := ebpf.LoadPinnedMap(filepath.Join(dir, boundPin), nil)
 	if errors.Is(err, fs.ErrNotExist) {
-		return removeRefusals(dir, "")
+		return removeRefusals(dir, nil)
 	}
 	if err != nil {
 		return err
 	}
 	defer bound.Close()
-	ids, err := boundIDs(bound)
+	all, err := boundIDs(bound)
 	if err != nil {
 		return err
 	}
-	left := 0
-	for _, id := range ids {
-		if keep(id) {
-			left++
-		} else if err := bound.Delete(id); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+	for id, how := range all {
+		if keep(id, how) {
+			continue
+		}
+		if err := bound.Delete(id); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			return err
 		}
 	}
-	if left > 0 {
-		return nil
+	return nil
+}
+
+// end takes the programs and the table off.
+func (b bypass) end() error {
+	bypassMu.Lock()
+	defer bypassMu.Unlock()
+	dir, err := b.dir()
+	if err != nil {
+		return nil // it was not there either
 	}
-	return errors.Join(removeRefusals(dir, ""), os.Remove(path))
+	err = removeRefusals(dir, nil)
+	if gone := os.Remove(filepath.Join(dir, boundPin)); !errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	return err
 }
 
 // boundIDs reads the table.
-func boundIDs(bound *ebpf.Map) (ids []uint64, err error) {
+func boundIDs(bound *ebpf.Map) (map[uint64]uint8, error) {
+	all := map[uint64]uint8{}
 	var id uint64
-	var one uint8
+	var how uint8
 	each := bound.Iterate()
-	for each.Next(&id, &one) {
-		ids = append(ids, id)
+	for each.Next(&id, &how) {
+		all[id] = how
 	}
-	return ids, each.Err()
+	return all, each.Err()
 }
 
 // isBound says whether the options are refused to a cgroup, or cannot be on this kernel.
@@ -211,8 +263,10 @@ func (b bypass) isBound(id uint64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if _, err := os.Lstat(filepath.Join(dir, refusalName())); err != nil {
-		return false, nil
+	for _, name := range refusalNames() {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			return false, nil
+		}
 	}
 	bound, err := ebpf.LoadPinnedMap(filepath.Join(dir, boundPin), nil)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -222,12 +276,12 @@ func (b bypass) isBound(id uint64) (bool, error) {
 		return false, err
 	}
 	defer bound.Close()
-	var one uint8
-	err = bound.Lookup(id, &one)
+	var how uint8
+	err = bound.Lookup(id, &how)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return false, nil
 	}
-	return err == nil, err
+	return err == nil && how == boundKnown, err
 }
 
 // holds is isBound of the cgroup at a path; one that is gone is held.

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/dataplane/device/netnstest"
@@ -95,6 +97,55 @@ func TestNoWayPastTheQdisc(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(opts.BPFFS, "*")); err != nil || len(left) > 0 {
 		t.Errorf("left after the cleanup: %v, %v", left, err)
 	}
+}
+
+// A container is refused the options from its beginning on, before any agent knows of it, for
+// sockets of the host's network; other cgroups are not.
+func TestContainersAreBornWithoutAWayPast(t *testing.T) {
+	netnstest.Enter(t)
+	if err := noRefusal(); err != nil {
+		t.Skipf("skipped: this kernel cannot refuse socket options: %v", err)
+	}
+	opts := netnstest.Options(t)
+	m := newMarker(t, opts, "tcx")
+	if err := m.bypass().stand(); err != nil {
+		t.Fatal(err)
+	}
+	parent, another := marktest.Cgroup(t), netnstest.New(t)
+	id := strings.Repeat("0123456789abcdef", 4)
+	for name, container := range map[string]bool{"docker-" + id + ".scope": true, id: true, "cri-containerd-" + id + ".scope": true, "cron.service": false, id[1:]: false} {
+		group := filepath.Join(parent, name)
+		if err := os.Mkdir(group, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		ask := func(netns string) error {
+			return marktest.OptionIn(t, netns, group, "call", "packet", unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS)
+		}
+		if err := ask("/proc/self/ns/net"); errors.Is(err, unix.EPERM) != container {
+			t.Errorf("%s: %v, want refused = %v", name, err, container)
+		}
+		if err := ask(another.Path()); err != nil {
+			t.Errorf("%s, with a network of its own: %v", name, err)
+		}
+		wantPorts(t, m) // an agent that looks for what is gone
+		if err := ask("/proc/self/ns/net"); errors.Is(err, unix.EPERM) != container {
+			t.Errorf("%s, later: %v, want refused = %v", name, err, container)
+		}
+		if err := os.Remove(group); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantPorts(t, m)
+	if err := m.bypass().withBound(func(bound *ebpf.Map) error {
+		all, err := boundIDs(bound)
+		if len(all) > 0 {
+			t.Errorf("left in the table: %v", all)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	leavesNothing(t, m, opts)
 }
 
 // A cgroup that is gone leaves the table.

@@ -117,7 +117,7 @@ func (m *Marker) tryAttachCgroup(port plan.Port, marking Marking) error {
 	want.place.Digest = want.digest()
 	at, err := m.cgroupPin(h.folder, group.id)
 	if err == nil {
-		err = m.regain(h, group.id, at)
+		err = remnants{m}.regain(h, group.id, at)
 	}
 	if err != nil {
 		return err
@@ -160,25 +160,13 @@ func (m *Marker) detachCgroup(port plan.Port) error {
 		defer group.Close()
 		var at pin
 		if at, err = m.cgroupPin(h.folder, group.id); err == nil {
-			err = m.letGo(h, at, group.id, populated(port.Cgroup))
+			err = remnants{m}.letGo(h, at, group.id, populated(port.Cgroup))
 		}
 	}
 	if err != nil {
 		return device.Explain("stop marking packets of "+port.String(), err)
 	}
 	return nil
-}
-
-// letGo ends the link of a cgroup, or leaves it to its sockets.
-func (m *Marker) letGo(h groupHook, at pin, id uint64, populated bool) error {
-	if !populated {
-		return m.leave(h, id, at)
-	}
-	err := m.remove(at)
-	if h == sends {
-		err = errors.Join(err, m.bypass().unbind(id))
-	}
-	return err
 }
 
 // populated says whether a process is in a cgroup, or in one below it.
@@ -198,7 +186,7 @@ func (m *Marker) listCgroups() ([]plan.Port, error) {
 			}
 			path, err := cgroupPath(id)
 			if errors.Is(err, unix.ESTALE) {
-				return plan.Port{}, at, errors.Join(dataplane.ErrNoDevice, m.leave(h, id, at))
+				return plan.Port{}, at, errors.Join(dataplane.ErrNoDevice, remnants{m}.leave(h, id, at))
 			}
 			bound[id] = bound[id] || err == nil && h == sends
 			return plan.Port{Cgroup: path, Sockets: h == opens}, at, err
@@ -208,11 +196,17 @@ func (m *Marker) listCgroups() ([]plan.Port, error) {
 		}
 		ports = append(ports, list...)
 	}
-	left, err := m.remains()
+	left, err := remnants{m}.all()
 	if err != nil {
 		return nil, err
 	}
-	return ports, m.bypass().keepBound(func(id uint64) bool { return bound[id] || left[id].name == sends.program })
+	return ports, m.bypass().keepBound(func(id uint64, how uint8) bool {
+		if how == boundBorn {
+			_, err := cgroupPath(id)
+			return !errors.Is(err, unix.ESTALE)
+		}
+		return bound[id] || left[id].name == sends.program
+	})
 }
 
 // cgroupPath finds a cgroup by its id. The kernel opens files of this file system by a handle

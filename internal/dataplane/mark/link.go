@@ -126,27 +126,6 @@ func ownersOf(s plan.State) ([]owned, error) {
 	return append(slices.DeleteFunc(list, func(o owned) bool { return o.marked }), marked...), failed
 }
 
-// remainsOf finds the cgroups without processes whose sockets count for a class of the state.
-func (m *Marker) remainsOf(s plan.State) ([]owned, error) {
-	left, err := m.remains()
-	if err != nil {
-		return nil, err
-	}
-	var list []owned
-	for id, who := range left {
-		class, there := s.Class(who.class())
-		if !there || class.Group || class.ID == 0 {
-			continue
-		}
-		rules, err := MarkingOf(class).rules()
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, owned{id, who.levels, class.ID, rules.Default, who.name == sends.program})
-	}
-	return list, nil
-}
-
 // levelBits has the bit of a level, or of all where that is not known.
 func levelBits(level int) uint32 {
 	switch {
@@ -207,7 +186,7 @@ type Sockets struct {
 func (m *Marker) Sockets(state plan.State) (Sockets, error) {
 	s := Sockets{Self: m.self, Owners: map[uint64]uint32{}}
 	groups, err := ownersOf(state)
-	gone, failed := m.remainsOf(state)
+	gone, failed := remnants{m}.of(state)
 	err = errors.Join(err, failed)
 	for _, o := range slices.Concat(gone, groups) {
 		s.Owners[o.id] = m.mask.Value(o.class, o.queue)

@@ -136,7 +136,7 @@ func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 	}
 	host, _ := state.Class(0)
 	sockets, err := m.Sockets(state)
-	if err != nil {
+	if err = errors.Join(err, m.bypass().stand()); err != nil {
 		return err
 	}
 	if err := (sealer{m}).set(dev, state, sockets); err != nil {
@@ -168,7 +168,7 @@ func (m *Marker) AttachLinkRules(dev device.Device, state plan.State) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join((sealer{m}).set(dev, state, sockets), m.prunePins())
+	return errors.Join(m.bypass().stand(), (sealer{m}).set(dev, state, sockets), m.prunePins())
 }
 
 // linkHasRules says whether packets at the link are told apart, or their DSCP written.
@@ -287,7 +287,7 @@ func (m *Marker) CleanupAll() error {
 	for _, h := range []hook{egress, above, innerLo} {
 		failed = errors.Join(failed, detachAll(m.at(h)))
 	}
-	failed = errors.Join(failed, m.removeRemains())
+	failed = errors.Join(failed, remnants{m}.removeAll(), m.bypass().end())
 	for _, folder := range []string{ingress.folder, egress.folder, above.folder, innerLo.folder, sends.folder, opens.folder, sends.goneFolder(), opens.goneFolder(), bypassFolder} {
 		dir, err := m.conn.PinDir(m.opts, folder)
 		if err != nil {

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/dataplane"
 	"weir/internal/plan"
 )
 
@@ -20,7 +22,7 @@ import (
 // link of a cgroup with the last of its sockets. So the link of a cgroup that is gone, or that
 // no process is in, stays pinned in a folder of its own until then, and its sockets count for
 // the class that its program names while that class is there (Sockets). The agent keeps the class
-// of a workload that has ended for as long (Open). The next agent finds the pins.
+// of a workload that has ended for as long (OpenSockets). The next agent finds the pins.
 //
 //	cgroups/2697        class 6, /sys/fs/cgroup/web.slice
 //	cgroups_gone/2697   the same after the cgroup was removed, while one of its sockets is open
@@ -28,11 +30,14 @@ import (
 //
 // A cgroup that processes have entered again since is let go: it is another's.
 
+// remnants is a Marker at cgroups that have sockets and no processes.
+type remnants struct{ *Marker }
+
 // goneFolder is where the links of cgroups without processes are pinned.
 func (h groupHook) goneFolder() string { return h.folder + "_gone" }
 
 // leave leaves the link of a cgroup to its sockets.
-func (m *Marker) leave(h groupHook, id uint64, from pin) error {
+func (m remnants) leave(h groupHook, id uint64, from pin) error {
 	to, err := m.cgroupPin(h.goneFolder(), id)
 	if err != nil {
 		return err
@@ -41,7 +46,7 @@ func (m *Marker) leave(h groupHook, id uint64, from pin) error {
 }
 
 // regain takes the link of a cgroup back, if it was left.
-func (m *Marker) regain(h groupHook, id uint64, to pin) error {
+func (m remnants) regain(h groupHook, id uint64, to pin) error {
 	from, err := m.cgroupPin(h.goneFolder(), id)
 	if err != nil {
 		return err
@@ -57,9 +62,9 @@ func move(from, to pin) error {
 	return nil
 }
 
-// remains returns what the programs of the cgroups are that have sockets and no processes, by
+// all returns what the programs of the cgroups are that have sockets and no processes, by
 // the cgroups' ids.
-func (m *Marker) remains() (map[uint64]identity, error) {
+func (m remnants) all() (map[uint64]identity, error) {
 	left := map[uint64]identity{}
 	for _, h := range []groupHook{sends, opens} {
 		dir, err := m.conn.PinDir(m.opts, h.goneFolder())
@@ -75,7 +80,7 @@ func (m *Marker) remains() (map[uint64]identity, error) {
 			if err != nil {
 				continue // not a pin of ours
 			}
-			if who, there, err := m.remaining(h, id); err != nil {
+			if who, there, err := m.one(h, id); err != nil {
 				return nil, err
 			} else if there {
 				left[id] = who
@@ -85,20 +90,22 @@ func (m *Marker) remains() (map[uint64]identity, error) {
 	return left, nil
 }
 
-// Open returns the classes of the cgroups that have sockets and no processes.
-func (m *Marker) Open() (map[plan.ClassID]bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	left, err := m.remains()
+// OpenSockets returns the classes of the cgroups that have sockets and no processes.
+func OpenSockets(opts dataplane.Options, log *slog.Logger) (map[plan.ClassID]bool, error) {
+	m, err := New(opts, log)
+	if err != nil {
+		return nil, err
+	}
+	left, err := remnants{m}.all()
 	open := map[plan.ClassID]bool{}
 	for _, who := range left {
 		open[who.class()] = true
 	}
-	return open, err
+	return open, errors.Join(err, m.Close())
 }
 
-// remaining returns what a cgroup's program is, if the cgroup has sockets and no processes.
-func (m *Marker) remaining(h groupHook, id uint64) (who identity, there bool, err error) {
+// one returns what a cgroup's program is, if the cgroup has sockets and no processes.
+func (m remnants) one(h groupHook, id uint64) (who identity, there bool, err error) {
 	at, err := m.cgroupPin(h.goneFolder(), id)
 	if err != nil {
 		return who, false, err
@@ -117,8 +124,8 @@ func (m *Marker) remaining(h groupHook, id uint64) (who identity, there bool, er
 	return who, true, l.Close()
 }
 
-// removeRemains removes the pins of what remains.
-func (m *Marker) removeRemains() error {
+// removeAll removes the pins of what remains.
+func (m remnants) removeAll() error {
 	var failed error
 	for _, h := range []groupHook{sends, opens} {
 		dir, err := m.conn.PinDir(m.opts, h.goneFolder())
@@ -131,4 +138,37 @@ func (m *Marker) removeRemains() error {
 		}
 	}
 	return failed
+}
+
+// letGo ends the link of a cgroup, or leaves it to its sockets.
+func (m remnants) letGo(h groupHook, at pin, id uint64, populated bool) error {
+	if !populated {
+		return m.leave(h, id, at)
+	}
+	err := m.remove(at)
+	if h == sends {
+		err = errors.Join(err, m.bypass().unbind(id))
+	}
+	return err
+}
+
+// of finds the cgroups without processes whose sockets count for a class of the state.
+func (m remnants) of(s plan.State) ([]owned, error) {
+	left, err := m.all()
+	if err != nil {
+		return nil, err
+	}
+	var list []owned
+	for id, who := range left {
+		class, there := s.Class(who.class())
+		if !there || class.Group || class.ID == 0 {
+			continue
+		}
+		rules, err := MarkingOf(class).rules()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, owned{id, who.levels, class.ID, rules.Default, who.name == sends.program})
+	}
+	return list, nil
 }

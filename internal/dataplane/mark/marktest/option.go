@@ -23,11 +23,17 @@ func Ways() []string { return []string{"call", "compat", "uring"} }
 // was refused.
 func Option(t *testing.T, group, way, kind string, level, option int) error {
 	t.Helper()
+	return OptionIn(t, "/proc/self/ns/net", group, way, kind, level, option)
+}
+
+// OptionIn is Option in a network namespace.
+func OptionIn(t *testing.T, netns, group, way, kind string, level, option int) error {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sh", "-c", fmt.Sprintf("echo $$ > %s/cgroup.procs && exec %s", group, exe))
+	cmd := exec.Command("sh", "-c", fmt.Sprintf("echo $$ > %s/cgroup.procs && exec nsenter --net=%s %s", group, netns, exe))
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %d %d", optionEnv, "option", way, kind, level, option))
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
