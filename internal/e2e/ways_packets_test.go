@@ -32,6 +32,9 @@ var packetWays = []way{
 	{name: "AF_XDP", kinds: []kind{onPort}, how: "a ring that passes the qdisc of its own device", end: charged, open: byXDP},
 	{name: "AF_XDP at the link", kinds: withoutPort, how: "a ring that passes the qdisc of the link, or of a macvlan", end: impossible, open: atUplink(byXDP)},
 	{name: "raw IP", kinds: everyKind, how: "an IPPROTO_RAW socket", end: charged, open: byRaw},
+	{name: "an echo with a forged source", kinds: everyKind, how: "an echo request to the host, or to itself, as if from the server, which the kernel then answers", end: notHeld,
+		open: byEcho, condition: "the answer is the kernel's own, and counts as the host's: as one to a request from outside. " +
+			"`sysctl net.ipv4.icmp_ratemask=6169` bounds it to one packet a second to an address (TestForgedSources)"},
 	{name: "fragments", kinds: everyKind, how: "datagrams in fragments", end: charged, open: byFrames(fragment, nil)},
 	{name: "extension headers", kinds: everyKind, how: "IPv6 with four extension headers", end: charged, open: byFrames(extended, nil)},
 	{name: "QinQ", kinds: everyKind, how: "frames with two VLAN tags", end: charged, open: byFrames(tagged, nil)},
@@ -182,6 +185,22 @@ func checksum(header []byte) uint16 {
 // ipv4Of returns an IPv4 packet from another address to the server.
 func ipv4Of(x *attack, from net.IP) []byte {
 	return datagram(endpoint{from, x.FromMAC}, endpoint{x.To.To4(), x.ToMAC})[14:]
+}
+
+// byEcho sends echo requests in the server's name to the host, or to the workload's own address
+// where it has none of its own.
+func byEcho(x *attack) (send, error) {
+	to := x.From.To4()
+	if x.Kind == onPort {
+		to = hostIn(int(to[1]) - 88).ip.To4()
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_NONBLOCK, unix.IPPROTO_RAW)
+	echo := append([]byte{8, 0, 0, 0, 0, 7, 0, 1}, make([]byte, payload)...)
+	binary.BigEndian.PutUint16(echo[2:], checksum(echo))
+	packet := slices.Concat([]byte{0x45, 0, 0, 0, 0, 0, 0, 0, 64, unix.IPPROTO_ICMP, 0, 0}, x.To.To4(), to, echo)
+	binary.BigEndian.PutUint16(packet[2:], uint16(len(packet)))
+	at := &unix.SockaddrInet4{Addr: [4]byte(to)}
+	return func(uint64) error { return unix.Sendto(fd, packet, 0, at) }, err
 }
 
 // byRaw sends packets with their IP header.

@@ -333,3 +333,21 @@ func TestWaysOut(t *testing.T) {
 		<-done
 	}
 }
+
+// A host whose kernel limits its answers to echo requests sends some packets a second to an
+// address that a container forges.
+func TestForgedSources(t *testing.T) {
+	b := newWaysBed(t)
+	b.host.run("sysctl -qw net.ipv4.icmp_ratemask=6169") // 6168 and those of type 0
+	r := &run{waysBed: b, t: t, way: wayNamed("an echo with a forged source"), link: <-b.lanes}
+	r.prepare(onPort)
+	defer r.end()
+	if said := r.launch(); said != "ready" {
+		t.Fatalf("the sender said %q", said)
+	}
+	f := r.measure()
+	t.Logf("the server has received %.3f Mbit/s", f.received/1e6)
+	if f.received > waysMax/50 {
+		t.Error("the answers are not limited")
+	}
+}
