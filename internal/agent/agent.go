@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/agent/away"
 	"weir/internal/agent/decide"
 	"weir/internal/agent/memory"
 	"weir/internal/agent/notify"
@@ -153,7 +154,7 @@ func New(opts Options) (*Agent, error) {
 	if a.accounts, err = openAccounts(a, filepath.Join(opts.StateDir, "usage")); err != nil {
 		return nil, err
 	}
-	a.finder = newFinder(opts.OpenSockets, a.log, opts.Attach, opts.Sources, state.Seen, opts.DeviceExists)
+	a.finder = newFinder(away.New(opts.OpenSockets, a.log), a.log, opts.Attach, opts.Sources, state.Seen, opts.DeviceExists)
 	w := state.World(opts.Config)
 	if w.Attached, err = a.finder.resume(opts.Config.Attach, state.Attached); err != nil {
 		return nil, err
@@ -291,7 +292,7 @@ func (a *Agent) report(ctx context.Context, s *source, list []discover.Workload)
 // tick does what has to be done once a second.
 func (a *Agent) tick(ctx context.Context) {
 	now := time.Now()
-	if gone := a.finder.giveUp(now, a.decided.World.Number); len(gone) > 0 {
+	if gone := a.finder.away.GiveUp(now, a.decided.World.Number); len(gone) > 0 {
 		next := a.decided.World.Clone()
 		next.Found = a.finder.found()
 		a.commit(ctx, decide.Decide(next), decide.Reasons{General: "a workload did not come back", ByKey: gone})

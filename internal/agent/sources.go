@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/agent/away"
 	"weir/internal/agent/decide"
 	"weir/internal/agent/decide/reports"
 	"weir/internal/agent/memory"
@@ -24,11 +25,6 @@ import (
 
 // restartSource is how long a source that ended is left alone.
 const restartSource = 5 * time.Second
-
-// grace is how long the min of a container that has stopped is kept for it. A restart takes
-// seconds; if other workloads were admitted to its min meanwhile, it would come back to
-// nothing.
-const grace = 30 * time.Second
 
 // Attacher makes workloads of namespaces, devices and cgroups. The sources among
 // Options.Sources report them from then on.
@@ -58,8 +54,7 @@ type finder struct {
 	trusting bool // there is no attacher, so all that the sources report is expected
 	sources  []*source
 	pending  map[string]*pending // by key
-	away     map[string]absence  // by key
-	open     func() (map[plan.ClassID]bool, error)
+	away     *away.List
 }
 
 // source is a running discover.Source with the list that it reported last.
@@ -75,20 +70,10 @@ type pending struct {
 	reported chan struct{}
 }
 
-// absence is a workload that its source no longer sees, and which counts as there,
-// without devices, so that it keeps its class and its min.
-type absence struct {
-	discover.Workload
-	until time.Time
-	// source is where it was found, if it is there for as long after that as a socket of its is
-	// open; else "".
-	source string
-}
-
 // newFinder returns a finder that believes what an earlier agent kept until the sources have
 // reported. attacher may be nil.
-func newFinder(open func() (map[plan.ClassID]bool, error), log *slog.Logger, attacher Attacher, sources []discover.Source, seen map[string][]memory.Workload, exists func(name string, ifindex int) bool) *finder {
-	f := &finder{open: open, log: log, attacher: attacher, pending: map[string]*pending{}, away: map[string]absence{}}
+func newFinder(gone *away.List, log *slog.Logger, attacher Attacher, sources []discover.Source, seen map[string][]memory.Workload, exists func(name string, ifindex int) bool) *finder {
+	f := &finder{away: gone, log: log, attacher: attacher, pending: map[string]*pending{}}
 	if attacher == nil {
 		f.attacher, f.trusting = noAttacher{}, true
 	}
@@ -158,7 +143,7 @@ func (f *finder) report(s *source, list []discover.Workload, w decide.World, now
 	for from, to := range moved {
 		next.Rename(from, to)
 	}
-	f.retain(s.Name(), before, list, moved, w, now)
+	f.away.Retain(s.Name(), before, list, moved, w.HoldsMin, now)
 	next.ForgetEnded(before, list)
 	next.Found = f.found()
 	return next, decide.Reasons{General: s.Name() + " reported", ByKey: reports.WhatIsNew(s.Name(), before, list)}
@@ -169,79 +154,6 @@ func (f *finder) report(s *source, list []discover.Workload, w decide.World, now
 func (f *finder) expected(found discover.Workload, w decide.World) bool {
 	return f.trusting || found.Ended || found.Kind == workload.KindDocker || found.Kind == workload.KindOwn || f.pending[found.Key] != nil ||
 		w.Attaches(found)
-}
-
-// retain keeps those of a source's workloads that have just stopped and hold a min, and those of
-// which a socket may still be open, as long as one is.
-// A workload that is attached by name needs no such thing: its source reports it until it is
-// detached, whether it is there or not.
-func (f *finder) retain(source string, before, after []discover.Workload, moved map[string]string, w decide.World, now time.Time) {
-	has := reports.Keys(after)
-	for key := range has {
-		delete(f.away, key)
-	}
-	for _, gone := range before {
-		_, renamed := moved[gone.Key]
-		if has[gone.Key] || renamed {
-			continue
-		}
-		lasting := absence{Workload: gone}
-		if f.open != nil && mayOutlive(gone) {
-			lasting.until, lasting.source = now.Add(settled), source
-		}
-		if gone.Kind == workload.KindDocker && w.HoldsMin(gone.Key) {
-			lasting.until = now.Add(grace)
-			f.log.Info("container has stopped; its min is kept for it", "workload", gone.Name, "for", grace)
-		}
-		if !lasting.until.IsZero() {
-			lasting.Devices, lasting.Cgroups, lasting.Sockets, lasting.Ended = nil, nil, nil, lasting.source != ""
-			f.away[gone.Key] = lasting
-		}
-	}
-}
-
-// settled is the time after which the backends have let go of a workload's cgroup.
-const settled = 2 * time.Second
-
-// mayOutlive reports whether sockets of a workload may outlive its processes, and count for a
-// class that the workload has still: a pod's policy goes with the pod.
-func mayOutlive(w discover.Workload) bool {
-	return (w.Kind == workload.KindDocker || w.Kind == workload.KindUnit) && (w.Ended || len(w.Cgroups)+len(w.Sockets) > 0)
-}
-
-// giveUp forgets the workloads that have been away for too long, and returns why each is
-// gone, by key.
-func (f *finder) giveUp(now time.Time, number map[string]plan.ClassID) map[string]string {
-	why := map[string]string{}
-	var open map[plan.ClassID]bool
-	for key, absent := range f.away {
-		switch {
-		case now.Before(absent.until):
-			continue
-		case absent.source == "":
-			why[key] = absent.Name + " did not come back within " + grace.String()
-		default:
-			if open == nil {
-				open = f.openSockets()
-			}
-			if open[number[key]] {
-				continue
-			}
-			why[key] = absent.Name + " has ended, and so has its last socket"
-		}
-		delete(f.away, key)
-	}
-	return why
-}
-
-// openSockets asks for the classes of which sockets are open.
-func (f *finder) openSockets() map[plan.ClassID]bool {
-	open, err := f.open()
-	if err != nil {
-		f.log.Warn("cannot see whose sockets are open", "err", err)
-		open = map[plan.ClassID]bool{}
-	}
-	return open
 }
 
 // found returns the workloads that sources see, that are pending and that are away, sorted by key. Where
@@ -260,9 +172,9 @@ func (f *finder) found() []discover.Workload {
 			byKey[key] = p.workload
 		}
 	}
-	for key, absent := range f.away {
+	for key, absent := range f.away.Found() {
 		if _, taken := byKey[key]; !taken {
-			byKey[key] = absent.Workload
+			byKey[key] = absent
 		}
 	}
 	return slices.SortedFunc(maps.Values(byKey), func(x, y discover.Workload) int { return cmp.Compare(x.Key, y.Key) })
@@ -274,10 +186,8 @@ func (f *finder) seen() map[string][]discover.Workload {
 	for _, s := range f.sources {
 		seen[s.Name()] = append(seen[s.Name()], s.seen...)
 	}
-	for _, absent := range f.away {
-		if absent.source != "" {
-			seen[absent.source] = append(seen[absent.source], absent.Workload)
-		}
+	for source, ended := range f.away.Ended() {
+		seen[source] = append(seen[source], ended...)
 	}
 	return seen
 }
