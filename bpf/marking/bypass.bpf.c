@@ -30,8 +30,8 @@
  * What it does not do: say anything about a socket that had the option before the program was
  * there, or, of a unit, before the unit was known.
  *
- * Cost: some 20 instructions for each setsockopt of the host, 700 for each new cgroup, and none
- * for its packets.
+ * Cost: some 20 instructions for each setsockopt of the host, one pass over the name of each new
+ * cgroup, and none for its packets.
  */
 #include "../core/kernel.h"
 #include "owner.h"
