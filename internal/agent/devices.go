@@ -54,7 +54,9 @@ func (d devices) open(l *link, all links) (dataplane.Backend, error) {
 	if err := all.twice(l); err != nil {
 		return nil, err
 	}
-	return d.Open(l.config)
+	backend, err := d.Open(l.config)
+	l.index = d.Index(l.config.Device) // Index may have been behind the kernel
+	return backend, err
 }
 
 // tidy removes what was left of links that there are no longer.
