@@ -49,10 +49,11 @@ var socketWays = []way{
 	{name: "a socket that outlives its cgroup", kinds: withoutPort, how: "a process elsewhere has a socket of the workload, whose cgroup is removed", end: charged,
 		after: func(r *run) {
 			r.moveToVictim()
-			_ = os.Remove(filepath.Join(r.in.folder, "container")) // where there is one
-			if err := os.Remove(r.in.folder); err != nil {
-				r.t.Error(err)
+			if r.attack.Kind != onHost {
+				r.first.kill()
+				(&group{r.t, filepath.Join(r.in.folder, "container")}).remove()
 			}
+			r.in.remove()
 			<-time.After(2 * time.Second) // the agent sees it
 		}},
 }

@@ -97,6 +97,7 @@ type run struct {
 	attack  attack
 	from    *space
 	in      *group
+	first   *process // of a pod
 	process *process
 }
 
@@ -130,7 +131,7 @@ func (r *run) prepare(k kind) {
 	if k != onHost { // a pod, on a macvlan as Multus makes one
 		r.name = "shop/" + r.name
 		request.Name, request.Pod, request.Netns = r.name, r.from.name, "/run/netns/"+r.from.name
-		launchIn(r.in, r.from, "stay") // the first process of a container is there when its network is known
+		r.first = launchIn(r.in, r.from, "stay") // the first process of a container is there when its network is known
 	}
 	r.srv.knows(fmt.Sprintf("eth%d", r.link), endpoint{at.ip, r.attack.FromMAC})
 	if _, err := r.a.Attach(context.Background(), request, false); err != nil {
