@@ -35,11 +35,17 @@ func (ls links) named(name string) *link {
 // there are such.
 func (ls links) follow(index func(device string) int) (changed bool) {
 	for _, l := range ls {
-		if i := index(l.config.Device); i != l.index {
-			l.close()
-			l.index, l.dirty, changed = i, true, true
-			l.again.succeeded()
+		i, known := index(l.config.Device), l.index
+		if i == known {
+			continue
 		}
+		l.index = i
+		if known == 0 && l.backend != nil && l.err == nil {
+			continue // it was opened before the message of its device came
+		}
+		l.close()
+		l.dirty, changed = true, true
+		l.again.succeeded()
 	}
 	return changed
 }

@@ -71,7 +71,7 @@ func vacate(folder *os.File, name, path string) error {
 	var was unix.Stat_t
 	err := unix.Fstatat(int(folder.Fd()), name, &was, unix.AT_SYMLINK_NOFOLLOW)
 	switch {
-	case err == unix.ENOENT:
+	case errors.Is(err, unix.ENOENT):
 		return nil
 	case err != nil:
 		return err

@@ -180,8 +180,13 @@ func TestStrangersMakeRoom(t *testing.T) {
 	if stillOpen([]net.Conn{conn}) != 1 {
 		t.Error("the member's connection was closed")
 	}
-	if n := stillOpen(open); n > gate.ConnectionsUnknown {
-		t.Errorf("%d connections of nobody stay open; %d are the limit", n, gate.ConnectionsUnknown)
+	// The node takes them off the kernel's hands one by one.
+	left := stillOpen(open)
+	for tries := 1; left > gate.ConnectionsUnknown && tries < 10; tries++ {
+		left = stillOpen(open)
+	}
+	if left > gate.ConnectionsUnknown {
+		t.Errorf("%d connections of nobody stay open; %d are the limit", left, gate.ConnectionsUnknown)
 	}
 }
 
