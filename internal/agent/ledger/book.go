@@ -77,7 +77,8 @@ type base struct {
 }
 
 // maxRows bounds the rows of a day. The bytes of series beyond it are counted together, as
-// those of othersKey.
+// those of othersKey. There are as many rows more for those with a quota: who makes
+// thousands of containers must not have a quota begin anew.
 const maxRows = 4000
 
 // othersKey is the key and the name of what has no row of its own.
@@ -165,15 +166,17 @@ func (b *book) take(hour int, r Reading) (grown bool) {
 }
 
 func (b *book) add(s series, hour int, bytes uint64) {
-	key := s.Key
-	if b.rows[s] == nil && len(b.rows) >= maxRows {
+	q, most := b.quotas[s.Key], maxRows
+	if q != nil {
+		most *= 2
+	}
+	if b.rows[s] == nil && len(b.rows) >= most {
 		s.Key, s.Name = othersKey, othersKey
 	}
 	if b.rows[s] == nil {
 		b.rows[s] = new(hours)
 	}
 	b.rows[s][hour] += bytes
-	q := b.quotas[key]
 	switch {
 	case q == nil:
 	case s.Direction == policy.Ingress:

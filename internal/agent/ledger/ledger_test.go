@@ -14,6 +14,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/quota"
 )
 
 var start = time.Date(2026, 3, 28, 22, 30, 0, 0, time.UTC)
@@ -211,6 +212,36 @@ func TestBadFiles(t *testing.T) {
 	l.Tend(start.Add(27 * time.Hour))
 	if l = open(t, dir); sent(t, l, "docker:web") != 9 {
 		t.Errorf("%d bytes once the disk is back, want 9", sent(t, l, "docker:web"))
+	}
+}
+
+// TestQuotaBesideManyNames: thousands of containers that come and go take no row from a workload with
+// a quota, which finds what it has used when it comes back; the rows stay bounded.
+func TestQuotaBesideManyNames(t *testing.T) {
+	l := open(t, t.TempDir())
+	l.Take(start, reading("a", 0))
+	crowd := reading("a")
+	for i := range 3 * maxRows {
+		name := fmt.Sprintf("c%d", i)
+		crowd.Classes = append(crowd.Classes, Class{ID: plan.ClassID(10 + i), Owner: Owner{Key: "docker:" + name, Name: name}, Bytes: 1})
+	}
+	l.Take(start, crowd)
+	limited := map[string]quota.Quota{"docker:web": {Total: 1000, Per: quota.Day, Then: quota.ThenTell}}
+	l.Follow(start, limited)
+	l.Take(start, reading("a", 700))
+	l.Follow(start, nil) // it has stopped
+	if s := l.Follow(start, limited)["docker:web"]; s.Sent != 700 {
+		t.Errorf("it comes back with %d bytes used, want 700", s.Sent)
+	}
+	for _, c := range crowd.Classes {
+		l.book.quotas[c.Owner.Key] = &account{Start: start}
+	}
+	for i := range crowd.Classes {
+		crowd.Classes[i].Bytes++
+	}
+	l.Take(start, crowd)
+	if n := len(l.book.rows); n > 2*maxRows+1 {
+		t.Errorf("%d rows", n)
 	}
 }
 
