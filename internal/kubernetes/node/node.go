@@ -19,11 +19,13 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/crowd"
 	"weir/internal/kubernetes/decide"
 	"weir/internal/policy/texts"
 )
@@ -99,6 +101,8 @@ type Node struct {
 	// deleted is when the API server deleted a pod, by the UID that the runtime knows it by. A
 	// runtime that was started anew does not say when the sandboxes end that were there before.
 	deleted    map[string]time.Time
+	changes    crowd.Rates                  // of annotations, by namespace
+	late       map[string]Meta              // what pods say beyond that, by their keys
 	namespaces map[string]map[string]string // their annotations
 	labels     map[string]map[string]string // theirs that allow something
 	known      bool                         // the API server has said all
@@ -126,7 +130,8 @@ type call struct {
 func New(opts Options) *Node {
 	opts.Times = opts.Times.orDefault()
 	return &Node{opts: opts, wake: make(chan struct{}, 1), sandboxes: map[string]sandbox{}, metas: map[string]Meta{}, deleted: map[string]time.Time{},
-		namespaces: map[string]map[string]string{}, labels: map[string]map[string]string{}, refused: map[string]refused{}, told: map[string]bool{}}
+		namespaces: map[string]map[string]string{}, labels: map[string]map[string]string{}, refused: map[string]refused{}, told: map[string]bool{},
+		changes: crowd.Rates{Burst: changesAtOnce, Every: changeEvery}, late: map[string]Meta{}}
 }
 
 // Run serves until ctx ends.
@@ -146,6 +151,7 @@ func (n *Node) Run(ctx context.Context) error {
 		for _, c := range calls {
 			c.learn()
 		}
+		n.learnLate(time.Now())
 		n.pass(ctx)
 		n.note(time.Now())
 		for _, c := range calls {
@@ -217,12 +223,36 @@ func (n *Node) RemoveSandbox(id string) {
 	})
 }
 
+// changesAtOnce is how many times the annotations of a namespace's pods may change at once, and
+// changeEvery after what time once more. The last word of a pod counts; one beyond is late. Each
+// change is a line of the agent's audit log, which the author of a pod must not push out of it.
+const (
+	changesAtOnce = 200
+	changeEvery   = 5 * time.Second
+)
+
 // SetPod says what the API server has of a pod.
 func (n *Node) SetPod(m Meta) {
 	n.tell(func() {
-		n.metas[m.Namespace+"/"+m.Name] = m
+		key := m.Namespace + "/" + m.Name
 		delete(n.deleted, m.runtimeUID())
+		if was, known := n.metas[key]; !known || was.UID != m.UID || maps.Equal(was.Annotations, m.Annotations) {
+			n.metas[key] = m
+			delete(n.late, key)
+			return
+		}
+		n.late[key] = m
 	})
+}
+
+// learnLate takes in what pods say anew, as often as their namespaces may.
+func (n *Node) learnLate(now time.Time) {
+	for key, m := range n.late {
+		if n.changes.Take(m.Namespace, now) {
+			n.metas[key] = m
+			delete(n.late, key)
+		}
+	}
 }
 
 // DeletePod says that the API server no longer has a pod.
@@ -231,6 +261,7 @@ func (n *Node) DeletePod(m Meta) {
 		key := m.Namespace + "/" + m.Name
 		if n.metas[key].UID == m.UID {
 			delete(n.metas, key)
+			delete(n.late, key)
 		}
 		n.deleted[m.runtimeUID()] = time.Now()
 	})

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
 	"weir/internal/api"
 	"weir/internal/kubernetes/decide"
@@ -50,5 +52,50 @@ func TestOneFailureKeepsNoOthersWaiting(t *testing.T) {
 		if err := n.reconcile(t.Context()); !errors.Is(err, tt.err) || !slices.Equal(agent.attached, tt.want) {
 			t.Errorf("attached %q, %v, want %q", agent.attached, err, tt.want)
 		}
+	}
+}
+
+// TestAnnotationsThatChangeAllTheTime: what the author of a pod says anew, without end, asks the agent for
+// a bounded number of changes, each of which is a line of its audit log; the last word counts in the end,
+// and other namespaces wait for none of it.
+func TestAnnotationsThatChangeAllTheTime(t *testing.T) {
+	n := New(Options{})
+	meta := func(namespace string, weight int) Meta {
+		return Meta{Namespace: namespace, Name: "a", UID: namespace, Annotations: map[string]string{"weir.dev/weight": strconv.Itoa(weight)}}
+	}
+	learn := func(now time.Time) {
+		for _, c := range n.waiting() {
+			c.learn()
+		}
+		n.learnLate(now)
+	}
+	heard, last := 0, ""
+	for i := range 10_000 {
+		n.SetPod(meta("shop", 1+i))
+		learn(time.Now())
+		if is := n.metas["shop/a"].Annotations["weir.dev/weight"]; is != last {
+			heard, last = heard+1, is
+		}
+	}
+	if heard < 2 || heard > changesAtOnce+10 {
+		t.Errorf("%d of 10000 changes were heard", heard)
+	}
+	n.SetPod(meta("other", 1))
+	n.SetPod(meta("other", 7))
+	learn(time.Now())
+	if is := n.metas["other/a"].Annotations["weir.dev/weight"]; is != "7" {
+		t.Errorf("another namespace has %q", is)
+	}
+	learn(time.Now().Add(changeEvery))
+	if is := n.metas["shop/a"].Annotations["weir.dev/weight"]; is != "10000" || len(n.late) > 0 {
+		t.Errorf("in the end it is %q, %d late", is, len(n.late))
+	}
+	for i := range 2 * changesAtOnce {
+		n.SetPod(meta("shop", i))
+	}
+	n.DeletePod(meta("shop", 0))
+	learn(time.Now())
+	if len(n.late) > 0 {
+		t.Error("a pod that is gone is late")
 	}
 }
