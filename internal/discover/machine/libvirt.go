@@ -6,12 +6,13 @@ import (
 	"encoding/xml"
 	"errors"
 	"net"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/digitalocean/go-libvirt"
 	"github.com/digitalocean/go-libvirt/socket/dialers"
+
+	"weir/internal/bound"
 )
 
 // libvirtDrivers are the drivers of libvirt whose guests have interfaces on the host.
@@ -23,7 +24,7 @@ func (f *Finder) ofLibvirtFiles() map[string]NIC {
 	for _, folder := range f.LibvirtFolders {
 		files, _ := filepath.Glob(filepath.Join(folder, "*.xml")) // the pattern is right
 		for _, file := range files {
-			text, err := os.ReadFile(file)
+			text, err := readAtMost(file, bound.Machine+1)
 			if err != nil {
 				continue // the machine has just stopped
 			}
@@ -88,12 +89,12 @@ type domain struct {
 	} `xml:"devices>interface"`
 }
 
-// parseStatus reads libvirt's state of a guest; nothing if it is not understood.
+// parseStatus reads libvirt's state of a guest; nothing if it is too long or not understood.
 func parseStatus(text []byte) (machine string, devices []string) {
 	var status struct {
 		Domain domain `xml:"domain"`
 	}
-	if xml.Unmarshal(text, &status) != nil {
+	if len(text) > bound.Machine || xml.Unmarshal(text, &status) != nil {
 		return "", nil
 	}
 	return status.Domain.devices()
@@ -102,7 +103,7 @@ func parseStatus(text []byte) (machine string, devices []string) {
 // parseDomain reads the description alone.
 func parseDomain(text []byte) (machine string, devices []string) {
 	var d domain
-	if xml.Unmarshal(text, &d) != nil {
+	if len(text) > bound.Machine || xml.Unmarshal(text, &d) != nil {
 		return "", nil
 	}
 	return d.devices()

@@ -3,15 +3,18 @@
 package machine
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"weir/internal/bound"
 	"weir/internal/discover/machine/machinetest"
 )
 
@@ -149,6 +152,26 @@ func TestDaemonThatHangs(t *testing.T) {
 		begun = time.Now()
 		if m.Of([]string{"tap1"}); time.Since(begun) > patience/2 {
 			t.Errorf("%s: asked again, for %v", name, time.Since(begun))
+		}
+	}
+}
+
+// TestLongDescriptions: a description beyond the bound is not read, of a file and of a daemon.
+func TestLongDescriptions(t *testing.T) {
+	whole := []byte(machinetest.Domain)
+	_, inner, _ := strings.Cut(machinetest.Domain, "<domain ")
+	inner, _, _ = strings.Cut("<domain "+inner, "</domstatus>")
+	for name, parse := range map[string]func([]byte) (string, []string){"file": parseStatus, "daemon": parseDomain} {
+		text := whole
+		if name == "daemon" {
+			text = []byte(inner)
+		}
+		if machine, _ := parse(text); machine != "db" {
+			t.Errorf("%s: %q", name, machine)
+		}
+		long := append(text[:len(text):len(text)], bytes.Repeat([]byte(" "), bound.Machine)...)
+		if machine, devices := parse(long); machine != "" || devices != nil {
+			t.Errorf("%s of %d bytes is read: %q, %q", name, len(long), machine, devices)
 		}
 	}
 }

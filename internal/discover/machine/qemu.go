@@ -47,13 +47,16 @@ func (f *Finder) ofQEMU() map[string]NIC {
 
 // readCommand returns a process's command line, or the beginning of one that is longer than any
 // of QEMU's: each user's may be some MB.
-func readCommand(file string) ([]byte, error) {
+func readCommand(file string) ([]byte, error) { return readAtMost(file, bound.Machine) }
+
+// readAtMost reads the beginning of a file.
+func readAtMost(file string, most int64) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, bound.Machine))
+	return io.ReadAll(io.LimitReader(f, most))
 }
 
 // user holds the rights of a process.
