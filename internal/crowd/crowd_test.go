@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -272,6 +273,28 @@ func TestLines(t *testing.T) {
 		if omitted, due := l.Due(now.Add(x.after)); omitted != x.omitted || due != x.due {
 			t.Errorf("after %v: %d, %v", x.after, omitted, due)
 		}
+	}
+}
+
+// TestLinesOf: what there is to say of one thing leaves out no line about another; the number of
+// things that are told apart is bounded.
+func TestLinesOf(t *testing.T) {
+	var l LinesOf
+	now := time.Now()
+	for range LinesAtOnce + 3 {
+		l.Due("a", now)
+	}
+	if _, due := l.Due("b", now); !due {
+		t.Error("b waits for a")
+	}
+	if omitted, due := l.Due("a", now.Add(LinesEvery)); omitted != 3 || !due {
+		t.Errorf("%d, %v", omitted, due)
+	}
+	for i := range maxParties + 100 {
+		l.Due(strconv.Itoa(i), now)
+	}
+	if n := len(l.about); n > maxParties+1 {
+		t.Errorf("%d things", n)
 	}
 }
 

@@ -36,3 +36,30 @@ func (l *Lines) Due(now time.Time) (omitted int, due bool) {
 	omitted, l.omitted = l.omitted, 0
 	return omitted, true
 }
+
+// LinesOf bounds the lines of the log about each of many things, such as members of a cluster. The
+// zero value is ready.
+type LinesOf struct {
+	mu    sync.Mutex
+	about map[string]*Lines
+}
+
+// Due reports whether a line about a thing is due, and how many were left out before it. Beyond
+// maxParties things, further ones are one.
+func (l *LinesOf) Due(thing string, now time.Time) (omitted int, due bool) {
+	l.mu.Lock()
+	lines := l.about[thing]
+	if lines == nil && len(l.about) >= maxParties {
+		thing = ""
+		lines = l.about[thing]
+	}
+	if lines == nil {
+		if l.about == nil {
+			l.about = map[string]*Lines{}
+		}
+		lines = &Lines{}
+		l.about[thing] = lines
+	}
+	l.mu.Unlock()
+	return lines.Due(now)
+}

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ import (
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
+	"weir/internal/crowd"
 	"weir/internal/refusal"
 )
 
@@ -134,6 +136,26 @@ func (n *testNode) refusedCalls() (sum uint64) {
 		sum += count
 	}
 	return sum
+}
+
+// loggedRefusals counts the lines of the log about refused calls, and the calls of which they speak.
+func (n *testNode) loggedRefusals() (lines, calls uint64) {
+	for line := range strings.Lines(n.log.String()) {
+		if !strings.Contains(line, `msg="migration refused"`) {
+			continue
+		}
+		_, text, _ := strings.Cut(strings.TrimSpace(line), " omitted=")
+		omitted, _ := strconv.ParseUint(text, 10, 64)
+		lines, calls = lines+1, calls+1+omitted
+	}
+	return lines, calls
+}
+
+// mostRefusals is how many lines of the log there may be about refused calls of one node: some for each
+// of the reasons.
+func mostRefusals(since time.Time) uint64 {
+	const reasons = 12
+	return reasons * (crowd.LinesAtOnce + 1 + uint64(time.Since(since)/crowd.LinesEvery))
 }
 
 // hold is all that a node has, as text: its containers, policies and files. What waits

@@ -27,7 +27,8 @@ import (
 // TestHostileNode: node a is a genuine member whose client is this test. It sends every
 // call and step for every container to every node, with orders and grants that are
 // valid, expired, used, of other nodes and moves, altered and self-made; 10,000 in random
-// order. Nothing changes on the others; each call is refused, logged and counted.
+// order. Nothing changes on the others; each call is refused and counted, and the log has some
+// lines for all.
 func TestHostileNode(t *testing.T) {
 	const calls = 10_000
 	t.Logf("seed %d", *seed)
@@ -53,7 +54,7 @@ func TestHostileNode(t *testing.T) {
 	for _, n := range others {
 		counted[n.Name()] = n.refusedCalls()
 	}
-	kinds := map[string]int{}
+	kinds, begun := map[string]int{}, time.Now()
 	for i := range calls {
 		x, name := h.draw()
 		kinds[name]++
@@ -70,9 +71,9 @@ func TestHostileNode(t *testing.T) {
 		if after := n.hold(t); after != before[n.Name()] {
 			t.Errorf("%s had\n%s\nand has\n%s", n.Name(), before[n.Name()], after)
 		}
-		logged := uint64(strings.Count(n.log.String(), `msg="migration refused"`))
-		if n.refusedCalls() != logged {
-			t.Errorf("%s has counted %d and logged %d refusals", n.Name(), n.refusedCalls(), logged)
+		lines, logged := n.loggedRefusals()
+		if all := n.refusedCalls(); lines == 0 || lines > mostRefusals(begun) || logged > all {
+			t.Errorf("%s has counted %d refusals and logged %d, in %d lines", n.Name(), all, logged, lines)
 		}
 		n.Node.opts.standing.mu.Lock()
 		t.Logf("%s: %v", n.Name(), n.Node.opts.standing.refusals)

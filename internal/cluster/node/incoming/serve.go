@@ -124,7 +124,7 @@ func (s *Server) serveMigrate(w http.ResponseWriter, r *http.Request) {
 	var no *warrant.Denied
 	if errors.As(err, &no) {
 		s.opts.Refused(no.Reason)
-		s.log.Warn("migration refused", "reason", no.Reason, "peer", r.RemoteAddr, "from", p.source, "move", p.move.ID, "verb", r.PathValue("verb"), "err", err)
+		s.sayRefused(r, p, no.Reason, err)
 	}
 	var definite *migrate.Error
 	if errors.As(err, &definite) && definite.Node == "" {
@@ -134,6 +134,18 @@ func (s *Server) serveMigrate(w http.ResponseWriter, r *http.Request) {
 	}
 	remote.Answer(w, out, err)
 }
+
+// sayRefused writes down that a call is refused: in one line for many of a node and a reason, in
+// which what the node wrote is cut.
+func (s *Server) sayRefused(r *http.Request, p permission, reason string, err error) {
+	if omitted, due := s.refused.Due(p.source+" "+reason, time.Now()); due {
+		s.log.Warn("migration refused", "reason", reason, "peer", r.RemoteAddr, "from", p.source, "move", wire.Clip(p.move.ID, maxSaid), "verb", wire.Clip(r.PathValue("verb"), maxSaid),
+			"err", wire.Clip(err.Error(), wire.MaxText), "omitted", omitted)
+	}
+}
+
+// maxSaid bounds a name in a line of the log, in bytes.
+const maxSaid = 200
 
 // call answers one that has a permission.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, p permission) (any, error) {
@@ -155,7 +167,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, p permission) (any
 	}
 	if verb != remote.Do && verb != remote.Receive {
 		if err := s.mayServe(r.Context(), p.move); err != nil {
-			s.log.Warn("migration refused", "peer", r.RemoteAddr, "from", p.source, "move", p.move.ID, "err", err)
+			s.sayRefused(r, p, "", err)
 			return nil, err
 		}
 	}

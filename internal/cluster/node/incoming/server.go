@@ -18,6 +18,7 @@ import (
 	"weir/internal/cluster/node/images"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/wire"
+	"weir/internal/crowd"
 )
 
 // Options say what a Server works with.
@@ -51,6 +52,7 @@ type Server struct {
 	settling sync.WaitGroup // settings of containers that have arrived
 	ended    context.Context
 	end      context.CancelFunc
+	refused  crowd.LinesOf // of the log, by node and reason
 
 	mu    sync.Mutex
 	begun map[string]time.Time // moves to this node whose first call was served, see mayServe
