@@ -22,7 +22,7 @@ func newSigned(t *testing.T) signed {
 	t.Helper()
 	s := signed{folder: t.TempDir()}
 	s.env = newKey(t)
-	for name, text := range map[string]string{"weir.tar.gz": "program", "weir.deb": "package"} {
+	for name, text := range map[string]string{"weir-1.2.3-linux-amd64.tar.gz": "program", "weir.deb": "package"} {
 		s.put(t, name, text)
 	}
 	s.sum(t)
@@ -54,7 +54,7 @@ func (s signed) put(t *testing.T, name, text string) {
 func (s signed) sum(t *testing.T) {
 	t.Helper()
 	var text strings.Builder
-	for _, name := range []string{"weir.deb", "weir.tar.gz"} {
+	for _, name := range []string{"weir-1.2.3-linux-amd64.tar.gz", "weir.deb"} {
 		content, err := os.ReadFile(filepath.Join(s.folder, name))
 		if err != nil {
 			t.Fatal(err)
@@ -79,15 +79,15 @@ func TestSignature(t *testing.T) {
 		says  string
 	}{
 		"as it was signed": {func(*testing.T, *signed) {}, 0, "is as it was signed"},
-		"altered tarball":  {func(t *testing.T, s *signed) { s.put(t, "weir.tar.gz", "another") }, 1, "has not the files that were signed"},
+		"altered tarball":  {func(t *testing.T, s *signed) { s.put(t, "weir-1.2.3-linux-amd64.tar.gz", "another") }, 1, "has not the files that SHA256SUMS names"},
 		"altered tarball and sums": {func(t *testing.T, s *signed) {
-			s.put(t, "weir.tar.gz", "another")
+			s.put(t, "weir-1.2.3-linux-amd64.tar.gz", "another")
 			s.sum(t)
 		}, 1, "is not one of"},
 		"another key": {func(t *testing.T, s *signed) { s.env = newKey(t) }, 1, "is not one of"},
 		"signed anew by another key": {func(t *testing.T, s *signed) {
 			pub := s.env[1]
-			s.put(t, "weir.tar.gz", "another")
+			s.put(t, "weir-1.2.3-linux-amd64.tar.gz", "another")
 			s.sum(t)
 			s.env = newKey(t)
 			if code, out := run(t, s.env, "signature", "sign", s.folder); code != 0 {
@@ -96,7 +96,7 @@ func TestSignature(t *testing.T) {
 			s.env[1] = pub
 		}, 1, "is not one of"},
 		"a further file": {func(t *testing.T, s *signed) { s.put(t, "weir.rpm", "another") }, 1, "weir.rpm is in"},
-		"a missing file": {remove("weir.deb"), 1, "has not the files that were signed"},
+		"a missing file": {remove("weir.deb"), 1, "has not the files that SHA256SUMS names"},
 		"no signature":   {remove("SHA256SUMS.minisig"), 3, "is not signed"},
 		"no public key":  {func(_ *testing.T, s *signed) { s.env[1] = "WEIR_RELEASE_PUB=/nowhere" }, 3, "NOT VERIFIED"},
 	} {
@@ -143,5 +143,33 @@ func TestSigningByAWrongKey(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(s.folder, "SHA256SUMS.minisig")); err == nil {
 		t.Error("a signature by the wrong key is left")
+	}
+}
+
+// TestWhatIsSigned: the signature says the version of the release, whatever tree signs it, and there is
+// none over files that are not those of the sums, or of two versions.
+func TestWhatIsSigned(t *testing.T) {
+	s := newSigned(t)
+	if _, out := run(t, s.env, "signature", "verify", s.folder); !strings.Contains(out, "Trusted comment: weir 1.2.3\n") {
+		t.Errorf("signed as %s", out)
+	}
+	for says, alter := range map[string]func(s *signed){
+		"has not the files": func(s *signed) { s.put(t, "weir.deb", "another") },
+		"one version": func(s *signed) {
+			sum := fmt.Sprintf("%x", sha256.Sum256([]byte("program")))
+			s.put(t, "weir-1.2.4-linux-amd64.tar.gz", "program")
+			s.put(t, "SHA256SUMS", sum+"  weir-1.2.3-linux-amd64.tar.gz\n"+sum+"  weir-1.2.4-linux-amd64.tar.gz\n")
+		},
+		"was not signed": func(s *signed) { s.put(t, ".hidden.deb", "another") },
+	} {
+		s := newSigned(t)
+		alter(&s)
+		verb := "sign"
+		if says == "was not signed" {
+			verb = "verify"
+		}
+		if code, out := run(t, s.env, "signature", verb, s.folder); code != 1 || !strings.Contains(out, says) {
+			t.Errorf("%s: exit code %d, %s", says, code, out)
+		}
 	}
 }
