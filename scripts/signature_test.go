@@ -173,3 +173,30 @@ func TestWhatIsSigned(t *testing.T) {
 		}
 	}
 }
+
+// TestReleaseOfWhatIsCommitted: a file that is in no commit, which Go would build in, stops a release.
+func TestReleaseOfWhatIsCommitted(t *testing.T) {
+	tree := t.TempDir()
+	for _, args := range [][]string{{"clone", "-q", "--depth", "1", "file://" + root(t), tree}, {"-C", tree, "rm", "-q", "scripts/versions"},
+		{"-C", tree, "-c", "user.name=x", "-c", "user.email=x@localhost", "commit", "-qm", "without what comes next"}} {
+		if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(tree, "internal/version/more.go"), []byte("package version\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(filepath.Join(tree, "scripts/release"), t.TempDir()).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "?? internal/version/more.go") {
+		t.Errorf("%v, %s", err, out)
+	}
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	folder, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
