@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/quota"
+	"weir/internal/refusal"
 )
 
 var start = time.Date(2026, 3, 28, 22, 30, 0, 0, time.UTC)
@@ -288,4 +290,32 @@ func TestSize(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("all of it by day in %v", time.Since(begun).Round(time.Millisecond))
+}
+
+// TestAnswersAreBounded: a question whose answer would be too long takes no more memory than the longest
+// answer: a user who may only look asks it.
+func TestAnswersAreBounded(t *testing.T) {
+	l := open(t, t.TempDir())
+	l.Take(start, reading("a", 0))
+	const days = 60
+	for n := range days {
+		d := day{Date: dateOf(start.AddDate(0, 0, -1-n))}
+		for i := range maxRows {
+			name := fmt.Sprintf("job-%d-%d", n, i)
+			d.Rows = append(d.Rows, row{series{"docker:" + name, name, "eth0", policy.Egress}, hours{1}})
+		}
+		if err := l.writeDay(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	_, err := l.History().Usage(api.UsageQuery{}, time.UTC)
+	runtime.ReadMemStats(&after)
+	allocated := after.TotalAlloc - before.TotalAlloc
+	t.Logf("%d MB", allocated>>20)
+	if !refusal.Is(err, refusal.Invalid) || allocated > 200<<20 {
+		t.Errorf("%v, %d MB were allocated", err, allocated>>20)
+	}
 }

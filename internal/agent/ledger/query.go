@@ -29,7 +29,7 @@ func (l *Ledger) History() History { return History{l.dir, l.book.day()} }
 
 // Sum returns the bytes of a workload or group since a moment, in whole hours.
 func (h History) Sum(key string, since time.Time) (sent, received uint64, err error) {
-	err = h.each(since, time.Time{}, func(s series, _ time.Time, bytes uint64) {
+	err = h.each(since, time.Time{}, func(s series, _ time.Time, bytes uint64) bool {
 		switch {
 		case s.Key != key:
 		case s.Direction == policy.Ingress:
@@ -37,26 +37,28 @@ func (h History) Sum(key string, since time.Time) (sent, received uint64, err er
 		default:
 			sent += bytes
 		}
+		return true
 	})
 	return sent, received, err
 }
 
 // each calls f for every hour with bytes from since on and before until, of which the zero
-// value is the end.
-func (h History) each(since, until time.Time, f func(series, time.Time, uint64)) error {
-	visit := func(d day) {
+// value is the end, until it has enough.
+func (h History) each(since, until time.Time, f func(series, time.Time, uint64) (more bool)) error {
+	visit := func(d day) bool {
 		begin, err := time.Parse(time.DateOnly, d.Date)
 		if err != nil {
-			return
+			return true
 		}
 		for _, r := range d.Rows {
 			for hour, bytes := range r.Bytes {
 				at := begin.Add(time.Duration(hour) * time.Hour)
-				if bytes > 0 && !at.Before(since) && (until.IsZero() || at.Before(until)) {
-					f(r.series, at, bytes)
+				if bytes > 0 && !at.Before(since) && (until.IsZero() || at.Before(until)) && !f(r.series, at, bytes) {
+					return false
 				}
 			}
 		}
+		return true
 	}
 	for _, date := range datesIn(h.dir) {
 		if date == h.now.Date || date < dateOf(since) || !until.IsZero() && date > dateOf(until) {
@@ -66,7 +68,9 @@ func (h History) each(since, until time.Time, f func(series, time.Time, uint64))
 		if err != nil {
 			return err
 		}
-		visit(d)
+		if !visit(d) {
+			return nil
+		}
 	}
 	visit(h.now)
 	return nil
@@ -100,7 +104,7 @@ func (h History) Usage(q api.UsageQuery, zone *time.Location) (api.Usage, error)
 			r.SentBytes += bytes
 		}
 	}
-	err := h.each(q.Since.Truncate(time.Hour), q.Until, func(s series, at time.Time, bytes uint64) {
+	err := h.each(q.Since.Truncate(time.Hour), q.Until, func(s series, at time.Time, bytes uint64) bool {
 		p := place{kind: api.UsageOfWorkload, name: s.Name, key: s.Key, device: s.Link, at: begin(q.By, at, zone)}
 		if s.isGroup() {
 			p.kind = api.UsageOfGroup
@@ -108,12 +112,13 @@ func (h History) Usage(q api.UsageQuery, zone *time.Location) (api.Usage, error)
 			add(place{kind: api.UsageOfLink, name: s.Link, key: s.Link, device: s.Link, at: p.at}, s.Direction, bytes)
 		}
 		add(p, s.Direction, bytes)
+		return len(rows) <= maxAnswer
 	})
 	if err != nil {
 		return api.Usage{}, err
 	}
 	if len(rows) > maxAnswer {
-		return api.Usage{}, &refusal.Error{Kind: refusal.Invalid, Field: "since", Msg: fmt.Sprintf("the answer has %d rows, %d are the most", len(rows), maxAnswer),
+		return api.Usage{}, &refusal.Error{Kind: refusal.Invalid, Field: "since", Msg: fmt.Sprintf("the answer has more than %d rows, which are the most", maxAnswer),
 			Remedy: "ask for less time, for one name, or by day"}
 	}
 	u := api.Usage{Rows: []api.UsageRow{}}
