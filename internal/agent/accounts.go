@@ -69,7 +69,7 @@ func (a accounts) Usage(ctx context.Context, q api.UsageQuery) (api.Usage, error
 	}); err != nil {
 		return api.Usage{}, err
 	}
-	u, err := history.Usage(q, time.Local)
+	u, err := history.Usage(ctx, q, time.Local)
 	for i, r := range u.Rows {
 		u.Rows[i].ReceivedUncounted = r.ReceivedBytes == 0 && !counted(r)
 	}

@@ -124,8 +124,14 @@ func (s *Server) routes() *rest.API {
 			as, err := s.agent.Allocations(ctx)
 			return list(as, wholeAllocation), err
 		})
+	reads := rest.NewReads()
 	rest.Get(h, "/v1/usage", "usage", "How much each workload, group and link has sent and received",
 		func(ctx context.Context, in *api.UsageQuery) (api.Usage, error) {
+			leave, err := reads.Enter(ctx, h.Author(ctx))
+			if err != nil {
+				return api.Usage{}, err
+			}
+			defer leave()
 			u, err := s.agent.Usage(ctx, *in)
 			u.Rows = rest.Filled(u.Rows)
 			return u, err

@@ -17,6 +17,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/api/apitest"
+	"weir/internal/refusal"
 	"weir/internal/server/rest"
 	"weir/internal/tlsfile"
 	"weir/internal/tlsfile/tlstest"
@@ -334,4 +335,47 @@ func manyWorkloads(n int) []api.Workload {
 		ws[i].Class = uint16(i)
 	}
 	return ws
+}
+
+// usageAgent answers Usage only once released.
+type usageAgent struct {
+	*apitest.Fake
+	asked, release chan struct{}
+}
+
+func (a *usageAgent) Usage(ctx context.Context, _ api.UsageQuery) (api.Usage, error) {
+	a.asked <- struct{}{}
+	<-a.release
+	return api.Usage{}, ctx.Err()
+}
+
+// TestUsageIsReadByFewAtOnce: each question about the usage reads the files of all days, so one user
+// has four at once under way, and further ones are refused.
+func TestUsageIsReadByFewAtOnce(t *testing.T) {
+	const questions = 20
+	agent := &usageAgent{demo(), make(chan struct{}, questions), make(chan struct{})}
+	client := start(t, agent)
+	answers := make(chan error, questions)
+	for range questions {
+		go func() {
+			_, err := client.Usage(t.Context(), api.UsageQuery{})
+			answers <- err
+		}()
+	}
+	for range questions - 4 {
+		select {
+		case err := <-answers:
+			if !refusal.Is(err, refusal.TooMany) {
+				t.Error(err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("%d questions are under way", len(agent.asked))
+		}
+	}
+	close(agent.release)
+	for range 4 {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -148,7 +148,7 @@ func TestHoursAndDays(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := func(q api.UsageQuery) string {
-		u, err := l.History().Usage(q, berlin)
+		u, err := l.History().Usage(t.Context(), q, berlin)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +182,7 @@ func TestHoursAndDays(t *testing.T) {
 		}
 	}
 	for _, bad := range []api.UsageQuery{{By: "week"}, {Since: start, Until: start}} {
-		if _, err := l.History().Usage(bad, berlin); err == nil {
+		if _, err := l.History().Usage(t.Context(), bad, berlin); err == nil {
 			t.Errorf("%+v is answered", bad)
 		}
 	}
@@ -286,7 +286,7 @@ func TestSize(t *testing.T) {
 		t.Errorf("%d files of %d bytes; at most %d of 50 MB", files, size, keepDays+1)
 	}
 	begun := time.Now()
-	if _, err := l.History().Usage(api.UsageQuery{By: "day"}, time.UTC); err != nil {
+	if _, err := l.History().Usage(t.Context(), api.UsageQuery{By: "day"}, time.UTC); err != nil {
 		t.Error(err)
 	}
 	t.Logf("all of it by day in %v", time.Since(begun).Round(time.Millisecond))
@@ -311,7 +311,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	_, err := l.History().Usage(api.UsageQuery{}, time.UTC)
+	_, err := l.History().Usage(t.Context(), api.UsageQuery{}, time.UTC)
 	runtime.ReadMemStats(&after)
 	allocated := after.TotalAlloc - before.TotalAlloc
 	t.Logf("%d MB", allocated>>20)

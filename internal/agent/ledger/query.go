@@ -4,6 +4,7 @@ package ledger
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -76,8 +77,8 @@ func (h History) each(since, until time.Time, f func(series, time.Time, uint64) 
 	return nil
 }
 
-// Usage answers a question of the API. Days and the hours are those of a zone.
-func (h History) Usage(q api.UsageQuery, zone *time.Location) (api.Usage, error) {
+// Usage answers a question of the API, until ctx ends. Days and the hours are those of a zone.
+func (h History) Usage(ctx context.Context, q api.UsageQuery, zone *time.Location) (api.Usage, error) {
 	if err := check(q); err != nil {
 		return api.Usage{}, err
 	}
@@ -112,9 +113,9 @@ func (h History) Usage(q api.UsageQuery, zone *time.Location) (api.Usage, error)
 			add(place{kind: api.UsageOfLink, name: s.Link, key: s.Link, device: s.Link, at: p.at}, s.Direction, bytes)
 		}
 		add(p, s.Direction, bytes)
-		return len(rows) <= maxAnswer
+		return len(rows) <= maxAnswer && ctx.Err() == nil
 	})
-	if err != nil {
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return api.Usage{}, err
 	}
 	if len(rows) > maxAnswer {

@@ -14,7 +14,6 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/audit"
-	"weir/internal/crowd"
 	"weir/internal/refusal"
 )
 
@@ -100,31 +99,16 @@ type auditInput struct {
 	Limit  int       `query:"limit" minimum:"1" maximum:"5000" default:"1000" doc:"the newest so many"`
 }
 
-// Readers of the audit log at once, of one user and of all, and how often a user with the role
-// view may read: a query about one object reads all of the log, up to 144 MB.
-const (
-	changersReads, allChangersReads = 4, 16
-	viewersReads, allViewersReads   = 1, 2
-	readsAtOnce, readEvery          = 10, time.Second
-)
-
 // ServeAudit adds the route that returns the audit log.
 func (a *API) ServeAudit() {
-	changers, viewers := Slots{Each: changersReads, All: allChangersReads}, Slots{Each: viewersReads, All: allViewersReads}
-	often := crowd.Rates{Burst: readsAtOnce, Every: readEvery}
+	reads := NewReads()
 	Get(a, "/v1/audit", "audit", "Who changed what: the audit log, the oldest entry first",
 		func(ctx context.Context, in *auditInput) ([]audit.Entry, error) {
-			slots, who := &changers, a.Author(ctx)
-			if Viewer(ctx) {
-				slots = &viewers
+			leave, err := reads.Enter(ctx, a.Author(ctx))
+			if err != nil {
+				return nil, err
 			}
-			leave, ok := slots.Enter(who)
-			if ok {
-				defer leave()
-			}
-			if !ok || Viewer(ctx) && !often.Take(userKey(who), time.Now()) {
-				return nil, &refusal.Error{Kind: refusal.TooMany, Msg: "too many requests for the audit log", Remedy: "ask again in a second"}
-			}
+			defer leave()
 			list, err := a.Audit.Read(ctx, audit.Query{Since: in.Since, Object: in.Object, Limit: in.Limit})
 			return Filled(list), err
 		})
