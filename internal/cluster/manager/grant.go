@@ -26,8 +26,7 @@ func (m *Manager) grant(node string, f wire.Manifest, now time.Time) (wire.Grant
 		return wire.GrantAnswer{}, err
 	}
 	if err != nil {
-		m.refused.Add(1)
-		m.log.Warn("grant refused", "node", node, "move", f.Move, "container", f.Container, "err", err)
+		m.sayRefused("grant refused", node, err.Error(), "move", short(f.Move), "container", short(f.Container))
 		return wire.GrantAnswer{}, err
 	}
 	if mv.Manifest == nil {
@@ -46,6 +45,14 @@ func (m *Manager) grant(node string, f wire.Manifest, now time.Time) (wire.Grant
 	return wire.GrantAnswer{Grant: sealed}, err
 }
 
+// sayRefused counts a request of a member that is refused, and writes one line for many of a member.
+func (m *Manager) sayRefused(what, node, why string, about ...any) {
+	m.refused.Add(1)
+	if omitted, due := m.lines.Due(node+" "+what, time.Now()); due {
+		m.log.Warn(what, append(about, "node", node, "err", short(why), "omitted", omitted)...)
+	}
+}
+
 // wanted returns the change of policy that the source of a move asked a place for, or nil
 // if the move is of another container, which makes room. The lock is held.
 func (m *Manager) wanted(mv *moves.Move) wire.Change {
@@ -61,8 +68,7 @@ func (m *Manager) arrived(r wire.Arrived, now time.Time) error {
 	defer m.mu.Unlock()
 	mv := m.moves[r.Move]
 	if mv == nil || mv.To != r.Node || mv.Manifest == nil {
-		m.refused.Add(1)
-		m.log.Warn("report about a move that is not known", "move", r.Move, "node", r.Node)
+		m.sayRefused("report about a move that is not known", r.Node, "", "move", short(r.Move))
 		return nil
 	}
 	if !mv.Arrived.IsZero() {

@@ -73,8 +73,7 @@ func (m *Manager) nodesAPI() *rest.API {
 		func(ctx context.Context, in *seekInput) (wire.PlaceAnswer, error) {
 			node := from(ctx).node
 			if in.Body.Node != node {
-				m.refused.Add(1)
-				m.log.Warn("request refused", "node", node, "err", "it asks for a place for "+in.Body.Node)
+				m.sayRefused("request refused", node, "it asks for a place for "+in.Body.Node)
 				return wire.PlaceAnswer{}, &refusal.Error{Kind: refusal.Denied, Field: "node", Value: in.Body.Node, Msg: "is not " + node}
 			}
 			r := wire.PlaceRequest{ID: in.Body.ID, Node: node, Container: in.Body.Container, MinBps: in.Body.MinBps, Refusal: in.Body.Refusal}

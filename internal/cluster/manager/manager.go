@@ -30,6 +30,7 @@ import (
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/crowd"
 	"weir/internal/refusal"
 )
 
@@ -74,6 +75,7 @@ type Manager struct {
 	images    *registry.Registry // nil = another one, or none
 	listener  net.Listener
 	refused   atomic.Uint64
+	lines     crowd.LinesOf // of the log about refused requests, by member
 	strangers *strangers
 	serving   pki.Connections // to members
 	wake      chan struct{}   // the publisher: orders is not empty
