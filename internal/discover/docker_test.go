@@ -312,6 +312,20 @@ func TestDockerWorkloads(t *testing.T) {
 	}
 }
 
+// A container on a macvlan whose first thread has ended, and whose others send, is still seen: its
+// packets would be the host's.
+func TestDockerEndedThread(t *testing.T) {
+	info := running(idA, "c", 1)
+	info.Networks = []string{"mac"}
+	world(t, newFakeEngine(info), func(w *fixture) {
+		w.process(1, idA)
+		w.proc.enter(t, 1, "0::/docker/"+idA)
+		w.kinds = map[string][]namedKind{w.proc.endThread(t, 1, 2): {{Name: "eth0", Kind: "macvlan"}}}
+		w.start()
+		w.expect("at first", "docker:c "+cgroup2+"/docker/"+idA)
+	})
+}
+
 // A container is put into a macvlan network while it runs.
 func TestDockerSecondNetwork(t *testing.T) {
 	info := running(idA, "c", 1)

@@ -135,6 +135,20 @@ func (p fakeProc) add(t testing.TB, pid int, container string) (netns string) {
 	return path
 }
 
+// endThread ends the first thread of a process, and returns the file of another one's network
+// namespace.
+func (p fakeProc) endThread(t testing.TB, pid, other int) (netns string) {
+	t.Helper()
+	dir := filepath.Join(p.dir, strconv.Itoa(pid))
+	path := filepath.Join(dir, "task", strconv.Itoa(other), "ns/net")
+	for _, err := range []error{os.MkdirAll(filepath.Dir(path), 0o755), os.Rename(filepath.Join(dir, "ns/net"), path)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
 // enter puts a process into the cgroups that text says.
 func (p fakeProc) enter(t testing.TB, pid int, text string) {
 	t.Helper()

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+
+	"weir/internal/nsthread"
 )
 
 // containerIDs are the 64 hex digits by which engines name a container's cgroup:
@@ -21,7 +23,7 @@ func cgroupContainer(text []byte) string { return string(containerIDs.Find(text)
 
 // netnsPath returns the file of a process's network namespace.
 func netnsPath(proc string, pid int) string {
-	return filepath.Join(proc, strconv.Itoa(pid), "ns/net")
+	return nsthread.PathOf(filepath.Join(proc, strconv.Itoa(pid)))
 }
 
 // findProcesses looks for processes of the containers in ids whose network
@@ -38,7 +40,7 @@ func findProcesses(proc string, links linkTable, ids map[string]bool, nsids map[
 		path := netnsPath(proc, pid)
 		name, err := os.Readlink(path)
 		if err != nil {
-			continue // it has ended, or is a zombie
+			continue // it has ended
 		}
 		if _, seen := ours[name]; !seen {
 			ns, err := links.resolve(path)

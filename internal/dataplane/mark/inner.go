@@ -96,7 +96,7 @@ func (i inner) namespaces(state plan.State) map[int]string {
 			continue
 		}
 		for _, pid := range processesIn(port.Cgroup) {
-			path := "/proc/" + pid + "/ns/net"
+			path := nsthread.PathOf("/proc/" + pid)
 			var stat syscall.Stat_t
 			if syscall.Stat(path, &stat) == nil && stat.Ino != i.conn.Netns() {
 				found[int(stat.Ino)] = path
