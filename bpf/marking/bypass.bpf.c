@@ -27,6 +27,11 @@
  * it: weir_born puts it there. Until the agent knows its workload, the options are refused to
  * sockets of the host's network namespace alone: in one of its own a container may use them.
  *
+ * Users may have cgroups of their own to make (systemd's Delegate=), with such names, too, and would
+ * fill the table: only those that root makes count. An engine that is not root's gives its containers
+ * no CAP_NET_RAW over the host's network. A container's root that may make cgroups fills it all the
+ * same; then what the agent knows takes the place of what is only born (bind in internal/dataplane/mark/bypass.go).
+ *
  * What it does not do: say anything about a socket that had the option before the program was
  * there, or, of a unit, before the unit was known.
  *
@@ -166,6 +171,8 @@ int BPF_PROG(weir_born, struct cgroup *group, const char *path)
 	struct name name = {};
 	__u8 how = WEIR_BORN;
 
+	if ((__u32)bpf_get_current_uid_gid()) /* a user's own engine opens no such sockets here */
+		return 0;
 	bpf_probe_read_kernel_str(name.text, sizeof(name.text), BPF_CORE_READ(node, name));
 	bpf_loop(NAME_SIZE, next_letter, &name, 0);
 	if (name.digits == ID_DIGITS)

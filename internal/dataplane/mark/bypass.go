@@ -16,6 +16,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
@@ -55,11 +56,35 @@ const (
 // cannot: Gaps says so.
 func (b bypass) bind(id uint64) error {
 	return b.withBound(func(bound *ebpf.Map) error {
-		if err := bound.Put(id, boundKnown); err != nil {
+		err := bound.Put(id, boundKnown)
+		for range 3 { // a container that makes cgroups may be faster once
+			if !errors.Is(err, unix.E2BIG) {
+				break
+			}
+			if err = forgetBorn(bound); err == nil {
+				err = bound.Put(id, boundKnown)
+			}
+		}
+		if err != nil {
 			return fmt.Errorf("refuse cgroup %d to send past the qdisc: %w", id, err)
 		}
 		return nil
 	})
+}
+
+// forgetBorn makes room in the table: a container that may make cgroups can fill it with names of
+// containers.
+func forgetBorn(bound *ebpf.Map) error {
+	all, err := boundIDs(bound)
+	for id, how := range all {
+		if how != boundBorn {
+			continue
+		}
+		if gone := bound.Delete(id); !errors.Is(gone, ebpf.ErrKeyNotExist) {
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
 }
 
 // stand has the kernel ask the table, so that a container is in it from its beginning on.

@@ -4,8 +4,10 @@ package mark
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -146,6 +148,67 @@ func TestContainersAreBornWithoutAWayPast(t *testing.T) {
 		t.Fatal(err)
 	}
 	leavesNothing(t, m, opts)
+}
+
+// Cgroups with names of containers, which a container may make that has cgroups of its own, or a user,
+// keep no workload out of the table. Those of a user are not in it.
+func TestNamesOfContainersFillNoTable(t *testing.T) {
+	netnstest.Enter(t)
+	if err := noRefusal(); err != nil {
+		t.Skipf("skipped: this kernel cannot refuse socket options: %v", err)
+	}
+	m := newMarker(t, netnstest.Options(t), "tcx")
+	known := plan.Port{Cgroup: marktest.Cgroup(t), Class: 5}
+	attachTo(t, m, known)
+	parent, of := marktest.Cgroup(t), 0
+	born := func(many int) (count int) {
+		t.Helper()
+		for range many {
+			of++
+			group := filepath.Join(parent, fmt.Sprintf("%064x", of))
+			if err := os.Mkdir(group, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { os.Remove(group) })
+		}
+		if err := m.bypass().withBound(func(bound *ebpf.Map) error {
+			all, err := boundIDs(bound)
+			count = len(all) - 1
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return count
+	}
+	if n := as(t, 1000, func() int { return born(1) }); n != 0 {
+		t.Errorf("a user's: %d in the table", n)
+	}
+	const room = 4096 // WEIR_OWNERS
+	if n := born(room); n != room-1 {
+		t.Errorf("root's: %d in the table, want %d", n, room-1)
+	}
+	next := plan.Port{Cgroup: marktest.Cgroup(t), Class: 6}
+	attachTo(t, m, next)
+	for _, port := range []plan.Port{known, next} {
+		if held, err := m.bypass().holds(port.Cgroup); err != nil || !held {
+			t.Errorf("%s: refused = %v, %v", port, held, err)
+		}
+	}
+}
+
+// as does something as a user who is not root, with root's rights: the real user is another.
+func as(t *testing.T, uid int, do func() int) int {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	set := func(uid int) {
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), ^uintptr(0), ^uintptr(0)); errno != 0 {
+			t.Fatal(errno)
+		}
+	}
+	set(uid)
+	defer set(0)
+	return do()
 }
 
 // A cgroup that is gone leaves the table.
