@@ -5,8 +5,10 @@ package mark
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,11 +108,13 @@ func (i inner) namespaces(state plan.State) map[int]string {
 	return found
 }
 
-// Bounds of what is read of a cgroup: the processes of a container are in one namespace, unless
-// one of them has CAP_NET_ADMIN.
+// Bounds of what is read of a cgroup. The processes of a container are in one namespace, unless
+// one of them may make others, by a user namespace too, and has the first ones listed move there.
+// So half of them are others each time.
 const (
 	mostProcesses = 8
 	mostFolders   = 64
+	mostText      = 64 << 10 // bytes of a list of processes
 )
 
 // processesIn returns some processes of a cgroup, or of the first one below that has any.
@@ -135,9 +139,14 @@ func processesOf(folder string) (pids []string) {
 		return nil
 	}
 	defer file.Close()
-	text := make([]byte, 16*mostProcesses)
-	n, _ := file.Read(text)
-	lines := strings.SplitAfter(string(text[:n]), "\n")
+	text, err := io.ReadAll(io.LimitReader(file, mostText))
+	if err != nil {
+		return nil
+	}
+	lines := slices.Collect(strings.Lines(string(text)))
+	if some := mostProcesses / 2; len(lines) > mostProcesses {
+		rand.Shuffle(len(lines)-some, func(i, j int) { lines[some+i], lines[some+j] = lines[some+j], lines[some+i] })
+	}
 	for _, line := range lines[:min(len(lines), mostProcesses)] {
 		if pid, whole := strings.CutSuffix(line, "\n"); whole && pid != "0" { // 0: of another PID namespace
 			pids = append(pids, pid)
