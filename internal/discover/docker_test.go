@@ -334,7 +334,7 @@ func TestDockerSecondNetwork(t *testing.T) {
 		path := w.process(1, idA, 5)
 		w.proc.enter(t, 1, "0::/docker/"+idA)
 		w.start()
-		w.expect("at first", "docker:c veth5")
+		w.expect("at first", "docker:c veth5 sockets "+cgroup2+"/docker/"+idA)
 		w.kinds = map[string][]namedKind{path: {{Name: "eth1", Kind: "macvlan"}}}
 		info.Networks = []string{"bridge", "mac"}
 		w.set(info, "connect")
