@@ -188,19 +188,31 @@ func (m *Marker) Sockets(state plan.State) (Sockets, error) {
 	groups, err := ownersOf(state)
 	gone, failed := remnants{m}.of(state)
 	err = errors.Join(err, failed)
-	for _, o := range slices.Concat(gone, groups) {
+	var choices []plan.ClassID
+	if m.self != 0 {
+		choices = portless(state)
+	}
+	for _, o := range slices.Concat(fitting(gone, mostOwners-len(groups)-len(choices)), groups) {
 		s.Owners[o.id] = m.mask.Value(o.class, o.queue)
 		s.Levels |= o.levels
 		s.Sealed = s.Sealed || o.marked
 	}
-	if m.self == 0 {
-		return s, err
-	}
-	for _, class := range portless(state) {
+	for _, class := range choices {
 		mark := m.mask.Value(class, 0)
 		s.Owners[^uint64(mark)] = mark
 	}
 	return s, err
+}
+
+// mostOwners is WEIR_OWNERS in bpf/weir.h.
+const mostOwners = 4096
+
+// fitting returns the oldest of the cgroups that are gone, as many as there is room for beside
+// those of the plan: a container that starts again and again, and has others keep its sockets,
+// may not keep a workload out of the table.
+func fitting(gone []owned, room int) []owned {
+	slices.SortFunc(gone, func(a, b owned) int { return cmp.Compare(a.id, b.id) })
+	return gone[:min(len(gone), max(room, 0))]
 }
 
 // reown adds the cgroups whose sockets are to be recognised.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -93,6 +94,20 @@ func TestCgroupWithoutProcesses(t *testing.T) {
 		t.Errorf("with other processes in it: %+v, %v", got, err)
 	}
 	leavesNothing(t, m, opts)
+}
+
+// The cgroups that are gone take no place from those of the plan.
+func TestRemainsLeaveRoom(t *testing.T) {
+	gone := []owned{{id: 9}, {id: 7}, {id: 8}}
+	for room, want := range map[int][]uint64{-1: {}, 0: {}, 2: {7, 8}, 3: {7, 8, 9}, 4: {7, 8, 9}} {
+		got := []uint64{}
+		for _, o := range fitting(slices.Clone(gone), room) {
+			got = append(got, o.id)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("room for %d: %v, want %v", room, got, want)
+		}
+	}
 }
 
 // enter has a process stay in a cgroup until the test ends.
