@@ -4,10 +4,12 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"weir/internal/plan"
 	"weir/internal/policy"
 )
 
@@ -45,12 +47,18 @@ func (b *bed) firstSteered() time.Duration {
 	})
 }
 
-// soon fails if an uplink was steered later than a second, and the verification, after it was there.
+// soon fails if an uplink was steered later than a second after it was there. With the BPF qdisc
+// two starts come on top: a device that comes at once after another of its name was seen to be
+// taken over twice, and each has the programs verified.
 func (b *bed) soon(took, load time.Duration) {
 	b.t.Helper()
 	b.t.Logf("steered after %v; the agent's start took %v", took, load)
-	if took > time.Second+load {
-		b.t.Errorf("the uplink was steered %v after it came, want 1 s and what a start takes, %v", took, load)
+	limit := time.Second
+	if *backend == plan.BackendBPF {
+		limit += 2 * load
+	}
+	if took > limit {
+		b.t.Errorf("the uplink was steered %v after it came, want %v", took, limit)
 	}
 }
 
@@ -114,6 +122,11 @@ func TestUplinksSwapNames(t *testing.T) {
 		b.onlyFirst("uplinks with each other's names", own)
 		if text := b.linkError(a, false); text != "" {
 			t.Error(text)
+		}
+	}
+	if *backend == plan.BackendBPF {
+		if pins, _ := filepath.Glob("/sys/fs/bpf/weir/netns-*/links/*"); len(pins) != 1 {
+			t.Errorf("pins are left of a device that was given back: %v", pins)
 		}
 	}
 }

@@ -225,7 +225,7 @@ func (b *Backend) attach() error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove the pins of a former qdisc: %w", err)
 	}
-	b.prune(filepath.Dir(dir))
+	b.prune(dir)
 	if err := b.obj.pin(dir); err != nil {
 		return err
 	}
@@ -246,8 +246,10 @@ func (b *Backend) pins() (string, error) {
 // dots to itself. No device has a percent sign in its name.
 var undotted = strings.NewReplacer(".", "%2e")
 
-// prune removes the pins of devices that are gone. No agent adopts them any more.
-func (b *Backend) prune(links string) {
+// prune removes the pins of devices that are gone, and of the link's device by a name that it had
+// before. No agent adopts them any more.
+func (b *Backend) prune(dir string) {
+	links, own := filepath.Split(dir)
 	entries, _ := os.ReadDir(links) // what cannot be read is left
 	for _, entry := range entries {
 		name := entry.Name()
@@ -255,7 +257,8 @@ func (b *Backend) prune(links string) {
 		if err != nil {
 			continue // not of ours
 		}
-		if _, err := b.conn.LookupIndex(index); !errors.Is(err, dataplane.ErrNoDevice) {
+		_, unknown := b.conn.LookupIndex(index)
+		if formerName := index == b.dev.Index && name != own; !formerName && !errors.Is(unknown, dataplane.ErrNoDevice) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(links, name)); err != nil {
@@ -491,7 +494,7 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.prune(filepath.Dir(dir))
+	b.prune(dir)
 	err = b.conn.GiveBack(dev, b.opts, b.log)
 	err = errors.Join(err, os.RemoveAll(dir), b.marker.DetachLink(dev))
 	others, unknown := b.conn.SteersOthers(dev)
