@@ -8,8 +8,8 @@
  *      the nearest cgroup above that is a workload's, whatever mark and seal it carries.
  *      The agent's own sockets, in exactly its cgroup, may choose among the classes that
  *      have no port and no cgroup.
- *   3. Where no such cgroup is a workload's, the seal counts: a tunnel forgets the device
- *      that a packet came by, but not the seal.
+ *   3. Where no such cgroup is a workload's, the seal counts: most tunnels forget the device
+ *      that a packet came by, but not the seal. WireGuard forgets both, so 4. holds.
  *   4. Without a seal it is the host's, class 0.
  *
  * Nothing that a workload writes is evidence. A process with CAP_NET_RAW sets the mark of its
