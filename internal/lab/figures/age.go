@@ -198,7 +198,7 @@ func (d *Data) staleText(root, today string) (string, error) {
 
 // changed returns how many lines of the part the tree at root has added and removed since a commit.
 func (p part) changed(root, commit string) (lines int, err error) {
-	text, err := git(root, append(append([]string{"diff", "--numstat", commit, "--"}, p.folders...), noTests...)...)
+	text, err := git(root, append(append([]string{"diff", "--text", "--numstat", commit, "--"}, p.folders...), noTests...)...)
 	for line := range bytes.Lines(text) {
 		fields := strings.Fields(string(line))
 		if len(fields) < 3 {
