@@ -13,6 +13,7 @@ import (
 	"math/bits"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -114,8 +115,13 @@ func load(build build, scheduler string, mask uint32) (*object, error) {
 			return nil, fmt.Errorf("set constant %s: %w", name, err)
 		}
 	}
+	used := taken()
 	for i := range maxInstances {
-		o, err := loadAs(spec, fmt.Sprintf("weir%d", i))
+		kind := fmt.Sprintf("weir%d", i)
+		if used[kind] {
+			continue
+		}
+		o, err := loadAs(spec, kind)
 		if errors.Is(err, unix.EEXIST) {
 			continue
 		}
@@ -126,6 +132,30 @@ func load(build build, scheduler string, mask uint32) (*object, error) {
 		return o, err
 	}
 	return nil, fmt.Errorf("all %d names of qdiscs (weir0, weir1, ...) are taken", maxInstances)
+}
+
+// kinds finds the names of Weir's qdiscs in what a map of struct_ops has.
+var kinds = regexp.MustCompile(`weir[0-9]+`)
+
+// taken returns the names of the qdiscs of other loads, in all network namespaces. The kernel says
+// that a name is taken only when it has verified all programs, which takes seconds. What cannot be
+// read is left to it.
+func taken() map[string]bool {
+	names := map[string]bool{}
+	for id, err := ebpf.MapGetNextID(0); err == nil; id, err = ebpf.MapGetNextID(id) {
+		m, err := ebpf.NewMapFromID(id)
+		if err != nil {
+			continue
+		}
+		if m.Type() == ebpf.StructOpsMap {
+			value, _ := m.LookupBytes(uint32(0))
+			for _, name := range kinds.FindAll(value, -1) {
+				names[string(name)] = true
+			}
+		}
+		m.Close()
+	}
+	return names
 }
 
 // loadAs loads spec and registers it as kind; unix.EEXIST if that is taken.

@@ -7,8 +7,11 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
+
+	"weir/internal/dataplane/mark"
 )
 
 // verifierLimit is how many instructions the verifier looks at before it refuses a program
@@ -27,6 +30,27 @@ func TestVerifiedInstructions(t *testing.T) {
 		for name, number := range schedulersOf(spec.Types) {
 			t.Run(fmt.Sprintf("%s,small=%t", name, small), func(t *testing.T) { verified(t, spec, number) })
 		}
+	}
+}
+
+// TestVerifiedOnce loads the qdisc for four links. The kernel verifies the programs before it says
+// that a name is taken; the fourth load was verified four times.
+func TestVerifiedOnce(t *testing.T) {
+	if err := Supported(); err != nil {
+		t.Skipf("needs a kernel with BPF qdiscs (vm/run has one): %v", err)
+	}
+	var took []time.Duration
+	names := map[string]bool{}
+	for range 4 {
+		begin := time.Now()
+		o, err := load(buildFor(true), "fair", mark.DefaultMask)
+		must(t, err)
+		defer o.close()
+		took, names[o.kind] = append(took, time.Since(begin)), true
+	}
+	t.Logf("loads take %v", took)
+	if took[3] > 2*took[0] || len(names) != 4 {
+		t.Errorf("the fourth load takes %v, the first %v; names %v", took[3], took[0], names)
 	}
 }
 
