@@ -67,6 +67,9 @@ func New(name string, opts dataplane.Options, log *slog.Logger) (*Backend, error
 // Name is "bpf".
 func (b *Backend) Name() string { return "bpf" }
 
+// Moved reports whether devices have come above the link, or workloads into other namespaces.
+func (b *Backend) Moved() bool { return b.marker.Moved() }
+
 // Gaps are those of marking; the qdisc holds all that a plan can say.
 func (b *Backend) Gaps() []string { return b.marker.Gaps() }
 

@@ -161,19 +161,20 @@ func (s sealer) setInner(state plan.State, sockets Sockets) error {
 		if err := s.attach(innerLo, inode, path, 0, Marking{}, s.seals(sockets)); err != nil && !errors.Is(err, dataplane.ErrNoDevice) {
 			return err
 		}
+		s.sealed[sealedPlace{innerLo, inode}] = true
 	}
 	_, err := s.at(innerLo).list() // removes the pins of namespaces that are gone
 	return err
 }
 
-// missingInner says in which namespaces the program is missing.
+// missingInner says in which namespaces the program was removed.
 func (s sealer) missingInner(state plan.State) (lost []string, err error) {
 	namespaces := inner(s).namespaces(state)
 	for _, inode := range slices.Sorted(maps.Keys(namespaces)) {
 		_, err := s.at(innerLo).read(inode)
 		switch {
 		case errors.Is(err, errNotOurs):
-			lost = append(lost, "packets of sockets are not sealed at lo of "+namespaces[inode])
+			lost = append(lost, s.lost(sealedPlace{innerLo, inode}, "lo of "+namespaces[inode])...)
 		case err != nil:
 			return nil, err
 		}

@@ -34,6 +34,8 @@ type Marker struct {
 	log  *slog.Logger
 
 	identified map[ebpf.ProgramID]identity // by identify
+	sealed     map[sealedPlace]bool        // where sealer.set has put its program
+	unsealed   bool                        // there is a place more, by the last sealer.missing
 }
 
 // hook is a place in a device's path, and the program with rules for it.

@@ -20,6 +20,20 @@ import (
 // sealer is a Marker at the devices above links.
 type sealer struct{ *Marker }
 
+// sealedPlace is a device above a link, or by innerLo the namespace of a workload, by its inode.
+type sealedPlace struct {
+	hook
+	index int
+}
+
+// Moved reports whether there was a device above the link, or a namespace of a workload, at the
+// last MissingAtLink that AttachLinkRules has not met: no program has taken anything away there.
+func (m *Marker) Moved() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.unsealed
+}
+
 // set brings the programs to the devices above a link, or takes them off.
 func (s sealer) set(link device.Device, state plan.State, sockets Sockets) error {
 	if !sockets.Sealed {
@@ -29,10 +43,12 @@ func (s sealer) set(link device.Device, state plan.State, sockets Sockets) error
 	if err != nil {
 		return err
 	}
+	s.sealed = map[sealedPlace]bool{}
 	for _, dev := range devices {
 		if err := s.attachTo(dev, sockets); err != nil && !errors.Is(err, dataplane.ErrNoDevice) {
 			return err
 		}
+		s.sealed[sealedPlace{above, dev.Index}] = true
 	}
 	_, err = s.at(above).list() // removes the pins of devices that are gone
 	return errors.Join(err, s.setInner(state, sockets))
@@ -71,9 +87,9 @@ func (s sealer) running(want identity) *ebpf.Program {
 
 const loopback = 1 // index of lo in every network namespace
 
-// missing says at which devices above a link the program is missing: it was removed, or the
-// device is new.
+// missing says at which devices above a link the program was removed.
 func (s sealer) missing(link device.Device, state plan.State) ([]string, error) {
+	s.unsealed = false
 	sockets, err := s.Sockets(state)
 	if err != nil || !sockets.Sealed {
 		return nil, err
@@ -87,11 +103,20 @@ func (s sealer) missing(link device.Device, state plan.State) ([]string, error) 
 		_, err := s.at(above).read(dev.Index)
 		switch {
 		case errors.Is(err, errNotOurs):
-			lost = append(lost, "packets of sockets are not sealed at "+dev.Name)
+			lost = append(lost, s.lost(sealedPlace{above, dev.Index}, dev.Name)...)
 		case err != nil && !errors.Is(err, dataplane.ErrNoDevice):
 			return nil, err
 		}
 	}
 	inside, err := s.missingInner(state)
 	return append(lost, inside...), err
+}
+
+// lost says that the program is missing at a place, unless it has never been there.
+func (s sealer) lost(at sealedPlace, name string) []string {
+	if !s.sealed[at] {
+		s.unsealed = true
+		return nil
+	}
+	return []string{"packets of sockets are not sealed at " + name}
 }

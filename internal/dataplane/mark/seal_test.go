@@ -16,8 +16,8 @@ import (
 )
 
 // Packets of sockets are sealed at lo and at the devices above a link while a workload is
-// known by its cgroup, and no longer. The next agent leaves the programs, Missing misses them,
-// and a device that is itself a link has both programs.
+// known by its cgroup, and no longer. The next agent leaves the programs, Missing misses them
+// where they were, Moved at a new device, and a device that is itself a link has both programs.
 func TestSealedDevices(t *testing.T) {
 	ways(t, func(t *testing.T, host *netnstest.Netns, m *Marker) {
 		bed := marktest.New(t, host)
@@ -37,7 +37,10 @@ func TestSealedDevices(t *testing.T) {
 		wantSeals(all, "br0", "lo", "up0p", "vxlan0")
 
 		host.Run("ip", "link", "add", "link", marktest.Uplink, "name", "mac2", "type", "macvlan", "mode", "bridge")
-		wantMissing(t, m, up, all, "mac2")
+		wantMissing(t, m, up, all, "") // it is new
+		if !m.Moved() {
+			t.Error("a new device above the link is not followed")
+		}
 		wantSeals(all, "br0", "lo", "mac2", "up0p", "vxlan0")
 		stacked := lookup(t, m, "mac2")
 		must(t, m.AttachLink(stacked, all)) // up0, one of a pair, is above it, too
@@ -125,6 +128,9 @@ func wantMissing(t *testing.T, m *Marker, link device.Device, state plan.State, 
 	t.Helper()
 	missing, err := m.MissingAtLink(link, state, true)
 	must(t, err)
+	if m.Moved() && name != "" {
+		t.Error("what another program has removed is said to be new")
+	}
 	if name == "" && len(missing) > 0 || name != "" && (len(missing) != 1 || !strings.HasSuffix(missing[0], " "+name)) {
 		t.Errorf("missing: %q, want one of %q", missing, name)
 	}

@@ -107,6 +107,9 @@ func newClassState(class plan.Class) *classState {
 // Name is "tc".
 func (b *Backend) Name() string { return "tc" }
 
+// Moved reports whether devices have come above the link, or workloads into other namespaces.
+func (b *Backend) Moved() bool { return b.marker.Moved() }
+
 // Gaps are the promises that HTB does not hold.
 func (b *Backend) Gaps() []string {
 	gaps := []string{
