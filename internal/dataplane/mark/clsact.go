@@ -117,9 +117,9 @@ func (m *Marker) readFilter(at device.Filter) (identity, error) {
 }
 
 // filtered says whether a filter of Weir's is left on a device.
-func (m *Marker) filtered(ifindex int) (bool, error) {
+func filtered(conn *device.Conn, ifindex int) (bool, error) {
 	for _, parent := range []uint32{device.ClsactIngress, device.ClsactEgress} {
-		filters, _, err := m.conn.Filters(ifindex, parent)
+		filters, _, err := conn.Filters(ifindex, parent)
 		if err != nil {
 			return false, err
 		}
@@ -137,7 +137,7 @@ func (a clsact) detach(ifindex int) error { return a.deleteFilter(a.filterAt(ifi
 // forget removes clsact where Weir added it, and the memory of having done so,
 // once no filter of Weir's is there.
 func (m *Marker) forget(ifindex int) error {
-	if used, err := m.filtered(ifindex); used || err != nil {
+	if used, err := filtered(m.conn, ifindex); used || err != nil {
 		return err
 	}
 	var was added
