@@ -54,6 +54,7 @@ func TestRefusals(t *testing.T) {
 	b.steered(a)
 	tenth := func(n int) string { return fmt.Sprintf("%dkbit", n*int(b.capacity/1e4)) }
 	free := *capacity * 8 / 10
+	t.Cleanup(func() { os.RemoveAll("/tmp/no") })
 	for _, test := range []struct {
 		name  string
 		who   *syscall.Credential
@@ -82,7 +83,7 @@ func TestRefusals(t *testing.T) {
 		{"cleanup of an unknown device", nil, "cleanup --force --link nosuch0", 2, []string{"nosuch0"}},
 		{"user outside the group looks", outsider, "get", 4, []string{b.socket(), groupName, "usermod"}},
 		{"user outside the group changes", outsider, "set w1 --weight 2", 4, []string{groupName, "usermod"}},
-		{"agent without privilege", outsider, "agent --link up0=10mbit --docker=false --socket /tmp/no.sock --state-dir /tmp/no.state", 4, []string{"root"}},
+		{"agent without privilege", outsider, "agent --link up0=10mbit --docker=false --socket /tmp/no/weir.sock --state-dir /tmp/no/state", 4, []string{"root"}},
 		{"cleanup without privilege", member, "cleanup --force --config " + b.configFile(), 4, []string{"root"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

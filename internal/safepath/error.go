@@ -60,6 +60,9 @@ func (e *Error) Remedy() string {
 	case shared:
 		return "move it to a folder that is root's, such as /etc/weir"
 	}
+	if e.Mode&fs.ModeSticky != 0 { // /tmp is everybody's on purpose
+		return "name a folder of its own, such as " + e.At + "/weir"
+	}
 	return "close it: chmod go-w " + e.At
 }
 

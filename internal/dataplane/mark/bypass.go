@@ -182,13 +182,16 @@ func linkRefusals(bound *ebpf.Map, netns uint64) (links [2]link.Link, err error)
 	if err := spec.Variables[bypassVarWeirNetns].Set(uint32(netns)); err != nil {
 		return links, err
 	}
-	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{bypassMapWeirBound: bound}})
+	// The programs alone: the library maps the variables of a whole collection into memory, and
+	// the kernel keeps them until a garbage collection.
+	var programs bypassPrograms
+	err = spec.LoadAndAssign(&programs, &ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{bypassMapWeirBound: bound}})
 	if err != nil {
 		return links, err
 	}
-	defer coll.Close()
-	for i, name := range []string{bypassProgWeirRefuseBypass, bypassProgWeirBorn} {
-		if links[i], err = link.AttachTracing(link.TracingOptions{Program: coll.Programs[name]}); err != nil {
+	defer programs.Close()
+	for i, program := range []*ebpf.Program{programs.WeirRefuseBypass, programs.WeirBorn} {
+		if links[i], err = link.AttachTracing(link.TracingOptions{Program: program}); err != nil {
 			if i > 0 {
 				err = errors.Join(err, links[0].Close())
 			}
