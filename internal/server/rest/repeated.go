@@ -10,7 +10,7 @@ import (
 
 // repeated returns where in a JSON text a key stands for the second time in its object, such as
 // body.change.min, "" = nowhere. The schema sees the last of two values alone, and other readers
-// take the first: of such a text nobody can say what it asks for.
+// take the first: such a text asks for two things at once.
 func repeated(text []byte) (at string) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	var levels []level
