@@ -53,6 +53,7 @@ var layers = map[string]int{
 	"internal/rootlock":             2,
 	"internal/sandbox":              0,
 	"internal/nsthread":             0,
+	"internal/dump":                 0,
 	"internal/strictyaml":           0,
 	"internal/suite":                6,
 	"internal/safepath":             0,

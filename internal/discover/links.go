@@ -18,6 +18,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"weir/internal/dump"
 )
 
 // Links follows the network devices of one network namespace, the host's. All
@@ -138,7 +140,7 @@ func (l *Links) Run(ctx context.Context) error {
 // resync reads all devices. Every known namespace is forgotten, since messages
 // that said it was gone may have been lost.
 func (l *Links) resync() error {
-	list, err := l.ask.LinkList()
+	list, err := dump.Whole(l.ask.LinkList)
 	if err != nil {
 		return fmt.Errorf("list network devices: %w", err)
 	}

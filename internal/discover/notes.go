@@ -9,6 +9,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"weir/internal/dump"
 )
 
 const containerMode = "container:" // followed by the id of the container whose network is shared
@@ -89,7 +91,7 @@ func namespaceKinds(path string) ([]namedKind, error) {
 		return nil, err
 	}
 	defer h.Close()
-	links, err := h.LinkList()
+	links, err := dump.Whole(h.LinkList)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
+	"weir/internal/dump"
 	"weir/internal/policy"
 )
 
@@ -95,7 +96,7 @@ func (l *Link) look(conn *device.Conn, opts dataplane.Options) {
 
 // defaultRoute returns the device that packets to anywhere leave by, "" if there is none.
 func defaultRoute() string {
-	routes, err := netlink.RouteList(nil, netlink.FAMILY_ALL)
+	routes, err := dump.Whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return ""
 	}
@@ -151,7 +152,7 @@ func lookMarks(ctx context.Context) Marks {
 		}
 		m.add(users)
 	}
-	rules, err := netlink.RuleList(netlink.FAMILY_ALL)
+	rules, err := dump.Whole(func() ([]netlink.Rule, error) { return netlink.RuleList(netlink.FAMILY_ALL) })
 	if err != nil {
 		unread("rules of policy routing", err)
 	}

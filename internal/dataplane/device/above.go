@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/vishvananda/netlink"
+
+	"weir/internal/dump"
 )
 
 // pairs are kinds of devices whose "parent" is their other end, perhaps in another namespace.
@@ -22,7 +24,7 @@ var apart = []string{
 // those that stand on the link (bridge, bond, team, VLAN, macsec and the like), all tunnels and
 // ports of an Open vSwitch, pairs with both ends here, and what stands on any of these.
 func (c *Conn) Above(link Device) ([]Device, error) {
-	all, err := c.links.LinkList()
+	all, err := dump.Whole(c.links.LinkList)
 	if err != nil {
 		return nil, Explain("list the network devices", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/dataplane"
+	"weir/internal/dump"
 	"weir/internal/nsthread"
 )
 
@@ -87,16 +88,7 @@ func (c *Conn) Do(typ, flags int, msg *nl.TcMsg, attrs ...*nl.RtAttr) ([][]byte,
 	for _, attr := range attrs {
 		req.AddData(attr)
 	}
-	answers, err := req.Execute(unix.NETLINK_ROUTE, 0)
-	// Something changed while the kernel was listing. Ask again, but not for
-	// ever: on a busy host something always changes, elsewhere.
-	for try := 0; errors.Is(err, nl.ErrDumpInterrupted) && try < 3; try++ {
-		answers, err = req.Execute(unix.NETLINK_ROUTE, 0)
-	}
-	if errors.Is(err, nl.ErrDumpInterrupted) {
-		err = nil
-	}
-	return answers, err
+	return dump.Whole(func() ([][]byte, error) { return req.Execute(unix.NETLINK_ROUTE, 0) })
 }
 
 // explain turns the errno that a person without privilege gets into

@@ -242,3 +242,56 @@ func FuzzParse(f *testing.F) {
 		_, _, _ = parseFilter(body)
 	})
 }
+
+// Containers come and go on a busy host: a list in whose middle that happens is no error,
+// and has what was there all the time.
+func TestListsWhileDevicesChange(t *testing.T) {
+	host := netnstest.Enter(t)
+	var script strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&script, "link add port%d type veth peer name peer%d\n", i, i)
+	}
+	add := host.Command("ip", "-batch", "-")
+	add.Stdin = strings.NewReader(script.String())
+	if out, err := add.CombinedOutput(); err != nil {
+		t.Fatalf("make 50 pairs: %v: %s", err, out)
+	}
+	churn := host.Command("ip", "-force", "-batch", "-")
+	changes, err := churn.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := churn.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			if _, err := fmt.Fprint(changes, "link add come type veth peer name go\nlink del come\n"); err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		churn.Process.Kill()
+		churn.Wait()
+		<-stopped
+	})
+
+	c := open(t)
+	port := lookup(t, c, "port49")
+	for range 200 {
+		above, err := c.Above(port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Both ends of a pair are here: packets of sockets may come by each.
+		if len(above) < 100 {
+			t.Fatalf("%d devices above port49, want at least 100", len(above))
+		}
+		if _, err := c.IFBs(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/dataplane"
+	"weir/internal/dump"
 )
 
 // IFB says what an IFB device of Weir's stands for: the ingress of a link, or a zone of it in
@@ -99,7 +100,7 @@ func IsIFBName(name string) bool {
 
 // IFBs lists Weir's IFB devices.
 func (c *Conn) IFBs() ([]IFB, error) {
-	all, err := c.links.LinkList()
+	all, err := dump.Whole(c.links.LinkList)
 	if err != nil {
 		return nil, Explain("list the network devices", err)
 	}
@@ -169,7 +170,7 @@ func (c *Conn) DeleteIFB(i IFB) error {
 // reached a workload: the link itself, the bridge or bond that it is in, and VLANs
 // and the like on top of those. Indices, the link's first.
 func (c *Conn) Sources(link Device) ([]int, error) {
-	all, err := c.links.LinkList()
+	all, err := dump.Whole(c.links.LinkList)
 	if err != nil {
 		return nil, Explain("list the network devices", err)
 	}
@@ -185,7 +186,7 @@ func (c *Conn) Networks(link Device) ([]netip.Prefix, error) {
 	if err != nil {
 		return nil, err
 	}
-	addrs, err := c.links.AddrList(nil, unix.AF_UNSPEC)
+	addrs, err := dump.Whole(func() ([]netlink.Addr, error) { return c.links.AddrList(nil, unix.AF_UNSPEC) })
 	if err != nil {
 		return nil, Explain("list the addresses of "+link.Name, err)
 	}

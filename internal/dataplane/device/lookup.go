@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/closest"
 	"weir/internal/dataplane"
+	"weir/internal/dump"
 )
 
 // Device is one network device as it was when it was looked up.
@@ -35,7 +36,7 @@ func (c *Conn) Lookup(name string) (Device, error) {
 	if !errors.As(err, &notFound) {
 		return Device{}, explain("look up network device "+name, err)
 	}
-	links, err := c.links.LinkList()
+	links, err := dump.Whole(c.links.LinkList)
 	if err != nil {
 		return Device{}, fmt.Errorf("%s: %w", name, dataplane.ErrNoDevice)
 	}
