@@ -87,6 +87,7 @@ test-packages: generate deps-vm deps-packages ## Try the packages: lintian, clea
 .PHONY: release
 release: generate deps-release ## Tarballs and packages for amd64 and arm64 with SBOM and checksums, into out/release; WEIR_RELEASE_KEY=FILE signs them
 	go run ./internal/lab/papers fresh
+	go run ./internal/suite stands
 	scripts/release
 
 .PHONY: reproducible

@@ -122,7 +122,8 @@ func (f full) fuzz() (steps []step, err error) {
 	err = eachTest(func(folder string, source []byte) {
 		for _, m := range fuzzFunc.FindAllSubmatch(source, -1) {
 			target := string(m[1])
-			steps = append(steps, step{Name: kind + strings.TrimPrefix(folder, "internal/") + "/" + target, Env: []string{fuzzGo},
+			pkg := strings.TrimPrefix(folder, "internal/")
+			steps = append(steps, step{Name: kind + pkg + "/" + target, Env: []string{fuzzGo}, Inputs: inputs{tests: []string{pkg}},
 				Command: []string{"go", "test", "-run", "^$", "-fuzz", "^" + target + "$", "-fuzztime", f.fuzzTime, "-fuzzminimizetime", "1s", "-parallel", "1", "./" + folder}})
 		}
 	})
@@ -205,16 +206,20 @@ func (f full) scenario(file string, runs [][]string) (steps []step) {
 	case folder == "lab/c-balancer":
 		return hosts("bin/weir", "lab", "cluster", file)
 	}
+	// It measures the scheduler, in a machine.
+	in := inputs{files: []string{file, "vm", "scripts/papers", "scripts/bars"}, paper: filepath.Base(folder)}
 	// One run may be of the file as it is; docs/bars.md takes its bars from that, too.
 	whole := slices.ContainsFunc(runs, func(run []string) bool { return run[0] == name })
 	switch {
 	case folder == "lab/bars" && !whole:
-		steps = append(steps, step{Name: name, Command: []string{"scripts/bars", file}})
+		steps = append(steps, step{Name: name, Command: []string{"scripts/bars", file}, Inputs: in})
 	case len(runs) == 0:
-		steps = append(steps, f.machines.lab(name, file))
+		one := f.machines.lab(name, file)
+		one.Inputs = in
+		steps = append(steps, one)
 	}
 	for _, run := range runs {
-		steps = append(steps, step{Name: run[0], Command: []string{"scripts/papers", "--run", strings.TrimPrefix(run[0], "lab/")}, Peer: isPeer(run[1:])})
+		steps = append(steps, step{Name: run[0], Command: []string{"scripts/papers", "--run", strings.TrimPrefix(run[0], "lab/")}, Peer: isPeer(run[1:]), Inputs: in})
 	}
 	return steps
 }

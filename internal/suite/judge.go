@@ -154,12 +154,17 @@ func (p *packageRun) judge(v *verdict, build string) {
 	}
 	said := p.output.String()
 	switch {
+	case cached.MatchString(said):
+		v.problems = append(v.problems, fmt.Sprintf("DID NOT RUN: %s: go repeated an earlier result; go test -count=1 does not\n%s", short(p.name), said))
 	case p.result == "pass" && len(p.tests) == 0:
 		v.skips = append(v.skips, skip{Package: p.name, Reason: cmp.Or(reason(said), "no test ran")})
 	case p.result != "pass" && len(v.problems) == failed:
 		v.problems = append(v.problems, fmt.Sprintf("FAILED: %s\n%s%s", short(p.name), said, build))
 	}
 }
+
+// cached matches what go test prints of a package that it did not run.
+var cached = regexp.MustCompile(`(?m)^ok\s.*\(cached\)`)
 
 // at matches the place in the code that begins a line of a test's log.
 var at = regexp.MustCompile(`^\s*[\w./-]+\.go:\d+: `)

@@ -5,8 +5,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,23 +26,24 @@ const keptFile = "docs/tests.jsonl"
 
 // keptResult is a line of keptFile.
 type keptResult struct {
-	Tree string `json:"tree"` // what was tested: treeNow
+	Tree   string `json:"tree"`   // digest of the step's inputs
+	Commit string `json:"commit"` // at which it ran
 	result
 }
 
-// results are the results in keptFile, and the tree of new ones. A nil pointer has none
-// and keeps none.
+// results are the results in keptFile, and the tree that they are looked at for. A nil pointer has
+// none and keeps none.
 type results struct {
 	file string
-	tree string
+	tree *tree
 
 	mu   sync.Mutex
 	list []keptResult // by name
 }
 
 // openResults reads the file; one that is not there is empty.
-func openResults(file, tree string) (*results, error) {
-	r := &results{file: file, tree: tree}
+func openResults(file string, t *tree) (*results, error) {
+	r := &results{file: file, tree: t}
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -61,28 +60,44 @@ func openResults(file, tree string) (*results, error) {
 	return r, nil
 }
 
-// passed returns the result of a step that passed with this tree.
-func (r *results) passed(name string) (result, bool) {
-	if r == nil {
-		return result{}, false
-	}
+// stands returns the last result of a step, passed or not, and whether it is of what the step
+// would run now: the same inputs and, where it measured what a page may quote, code of which no
+// more has changed since than figures may be old.
+func (r *results) stands(s step) (k keptResult, stands bool, err error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	i := slices.IndexFunc(r.list, func(k keptResult) bool { return k.Name == name && k.Tree == r.tree && k.Passed })
-	if i < 0 {
-		return result{}, false
+	i := slices.IndexFunc(r.list, func(k keptResult) bool { return k.Name == s.Name })
+	if i >= 0 {
+		k = r.list[i]
 	}
-	return r.list[i].result, true
+	r.mu.Unlock()
+	if i < 0 || k.Tree != r.tree.digest(s.Inputs) {
+		return k, false, nil
+	}
+	if s.Inputs.paper != "" {
+		stands, err = figures.Stands(".", k.Commit, s.Inputs.paper)
+		return k, stands, err
+	}
+	return k, true, nil
+}
+
+// passed returns the result of a step that passed, if it stands.
+func (r *results) passed(s step) (result, bool, error) {
+	if r == nil {
+		return result{}, false, nil
+	}
+	k, stands, err := r.stands(s)
+	return k.result, stands && k.Passed, err
 }
 
 // keep writes a result instead of the step's former one.
-func (r *results) keep(res result) error {
+func (r *results) keep(s step, res result) error {
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.list = append(slices.DeleteFunc(r.list, func(k keptResult) bool { return k.Name == res.Name }), keptResult{r.tree, res})
+	r.list = append(slices.DeleteFunc(r.list, func(k keptResult) bool { return k.Name == res.Name }),
+		keptResult{r.tree.digest(s.Inputs), r.tree.commit, res})
 	slices.SortFunc(r.list, func(a, b keptResult) int { return cmp.Compare(a.Name, b.Name) })
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -95,37 +110,30 @@ func (r *results) keep(res result) error {
 	return atomicfile.Write(r.file, out.Bytes(), 0o644)
 }
 
-// table prints the results that there are of the steps, the tree of each included.
-func (r *results) table(out io.Writer, steps []step) {
-	fmt.Fprintf(out, "%-44s %-8s %7s %7s %7s  %-16s %s\n", "step", "result", "seconds", "passed", "skipped", "when (UTC)", "tree")
+// table prints the last result of each step, and whether it stands. It returns how many steps have
+// none that stands, and how many of those that do are red.
+func (r *results) table(out io.Writer, steps []step) (missing, red int, err error) {
+	fmt.Fprintf(out, "%-44s %-8s %7s %7s %7s  %-16s %-8s %s\n", "step", "result", "seconds", "passed", "skipped", "when (UTC)", "commit", "")
 	for _, s := range steps {
-		i := slices.IndexFunc(r.list, func(k keptResult) bool { return k.Name == s.Name })
-		if i < 0 {
+		k, stands, err := r.stands(s)
+		if err != nil {
+			return 0, 0, err
+		}
+		remark := ""
+		switch {
+		case k.Name == "":
+			missing++
 			fmt.Fprintf(out, "%-44s never run\n", s.Name)
 			continue
+		case !stands:
+			missing++
+			remark = "does not stand: what it ran has changed"
+		case !k.Passed:
+			red++
 		}
-		k := r.list[i]
-		tree := k.Tree[:min(8, len(k.Tree))]
-		if k.Tree == r.tree {
-			tree = "this"
-		}
-		fmt.Fprintf(out, "%-44s %-8s %7.0f %7d %7d  %-16s %s\n", s.Name, word(k.Passed), k.Seconds, k.Ran, len(k.Skips), k.At.UTC().Format(time.DateTime)[:16], tree)
+		fmt.Fprintf(out, "%-44s %-8s %7.0f %7d %7d  %-16s %-8s %s\n", s.Name, word(k.Passed), k.Seconds, k.Ran, len(k.Skips),
+			k.At.UTC().Format(time.DateTime)[:16], k.Commit[:min(8, len(k.Commit))], remark)
 	}
-}
-
-// treeNow returns the name of the tested tree: a digest of all files of HEAD but for
-// figures and results, which steps write, and pages (*.md), which are made of them; make
-// test holds the pages against the program. "" = the tree has changes that are not
-// committed.
-func treeNow(ctx context.Context) (string, error) {
-	files := append([]string{"--", ".", ":!" + keptFile}, figures.Written...)
-	changes, err := output(ctx, append([]string{"git", "status", "--porcelain"}, files...)...)
-	if err != nil || len(bytes.TrimSpace(changes)) > 0 {
-		return "", err
-	}
-	staged, err := output(ctx, append([]string{"git", "ls-files", "--stage"}, files...)...)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(staged))[:16], nil
+	fmt.Fprintf(out, "%d of %d steps have no result that stands, %d of the others failed\n", missing, len(steps), red)
+	return missing, red, nil
 }

@@ -93,17 +93,23 @@ func (m machines) weir(name string, args ...string) step {
 	return step{Name: name, Command: m.run(name, command...)}
 }
 
+// alone says that a machine's tests run no program of this tree.
+func alone(s step) step {
+	s.Inputs = inputs{tests: s.Builds, files: []string{"vm"}}
+	return s
+}
+
 // kernelSuites returns the packages that touch the kernel, in a machine with the given
 // one. The simulator's tests of dataplane/bpf need a compiler and run natively.
 func (m machines) kernelSuites(kernel string) []step {
 	return []step{
-		m.tests(kernel, "dataplane/bpf", "-test.run", "^TestPackets|^TestVerified"),
-		m.tests(kernel, "dataplane/mark"),
-		m.tests(kernel, "dataplane/ifb"),
-		m.tests(kernel, "dataplane/goodput"),
+		alone(m.tests(kernel, "dataplane/bpf", "-test.run", "^TestPackets|^TestVerified")),
+		alone(m.tests(kernel, "dataplane/mark")),
+		alone(m.tests(kernel, "dataplane/ifb")),
+		alone(m.tests(kernel, "dataplane/goodput")),
 		m.tests(kernel, "kubernetes", "-test.run", "^TestShares$"),
-		m.tests(kernel, "lab/meter"),
-		m.shell(kernel, "cluster/profile", "echo +cpu +memory +io +pids >/sys/fs/cgroup/cgroup.subtree_control", "-test.run", "Real|Perf"),
+		alone(m.tests(kernel, "lab/meter")),
+		alone(m.shell(kernel, "cluster/profile", "echo +cpu +memory +io +pids >/sys/fs/cgroup/cgroup.subtree_control", "-test.run", "Real|Perf")),
 		m.labOn(kernel, "lab/demo/shares.yaml"),
 	}
 }
@@ -160,11 +166,11 @@ func (m machines) arm64() (steps []step) {
 	for _, kernel := range kernels {
 		steps = append(steps,
 			m.agent(kernel, "-test.run", agentTestsElse),
-			m.tests(kernel, "dataplane/bpf", "-test.run", "^TestPackets|^TestVerified"),
-			m.tests(kernel, "dataplane/mark"),
-			m.tests(kernel, "dataplane/ifb"),
-			m.tests(kernel, "dataplane/goodput"),
-			m.tests(kernel, "lab/meter"),
+			alone(m.tests(kernel, "dataplane/bpf", "-test.run", "^TestPackets|^TestVerified")),
+			alone(m.tests(kernel, "dataplane/mark")),
+			alone(m.tests(kernel, "dataplane/ifb")),
+			alone(m.tests(kernel, "dataplane/goodput")),
+			alone(m.tests(kernel, "lab/meter")),
 			m.labOn(kernel, "lab/demo/shares.yaml"),
 			m.labOn(kernel, "lab/qcon/fig11.yaml", "--scheduler", "fair,qcon"),
 		)
@@ -178,7 +184,7 @@ func (m machines) openVSwitch() step { return m.tests("7.3", "sdn", "-backend", 
 func (m machines) all() []step {
 	steps := []step{
 		m.agent("7.3", "-long", "-test.skip", documentedTests), m.agent("6.18", "-long", "-test.skip", documentedTests),
-		m.documented(), m.openVSwitch(), m.tests("7.3", "dataplane/tc", "-instructions"),
+		m.documented(), m.openVSwitch(), alone(m.tests("7.3", "dataplane/tc", "-instructions")),
 	}
 	for _, kernel := range kernels {
 		steps = append(steps, m.kernelSuites(kernel)...)

@@ -7,14 +7,15 @@
 //	go run ./internal/suite native   # make test-native: on this machine
 //	go run ./internal/suite vm       # make test-vm: in virtual machines, what CI runs
 //	go run ./internal/suite full     # make test-full: everything
-//	go run ./internal/suite results  # when each step of full ran last, and how it ended
+//	go run ./internal/suite results  # when each step of full ran last, how it ended, whether that stands
+//	go run ./internal/suite stands   # the same; fails unless each step has passed and that stands
 //
 // Names after it choose steps: vm/e2e-7.3, or fuzz for all whose name begins with fuzz/,
 // or a pattern such as 'lab/qcon/*'. With -list their commands are printed instead.
 //
 // No step is run again because it failed. full goes on where it was interrupted: a step
-// that passed with this very tree (git's, with nothing changed but figures) is not run
-// again. It keeps its results in docs/tests.jsonl, which is committed.
+// that passed is not run again while all that it runs is as it was then. It keeps its results
+// in docs/tests.jsonl, which is committed.
 //
 // The file scripts/skips has the skips that are right. Any other is a failure, and so is
 // a suite in which no test ran.
@@ -40,7 +41,7 @@ import (
 	"time"
 )
 
-const usage = "Usage: suite [-list] [-fuzztime 1m] native|vm|full|results [NAME...]"
+const usage = "Usage: suite [-list] [-fuzztime 1m] native|vm|full|results|stands [NAME...]"
 
 // errUsage is a command line that cannot be understood.
 var errUsage = errors.New(usage) //nolint:staticcheck // the program prints it as it is
@@ -71,7 +72,7 @@ func run(ctx context.Context) (passed bool, err error) {
 	flag.Parse()
 	r := &runner{slots: 2, folder: "out/tests", out: os.Stdout}
 	suite := flag.Arg(0)
-	if suite == "full" || suite == "results" {
+	if suite == "full" || suite == "results" || suite == "stands" {
 		r.folder, suite = "out/test-full", "full"
 		if r.kept, err = keptResults(ctx); err != nil {
 			return false, err
@@ -84,12 +85,12 @@ func run(ctx context.Context) (passed bool, err error) {
 	if steps, err = choose(steps, flag.Args()[1:]); err != nil {
 		return false, err
 	}
-	if flag.Arg(0) == "results" {
+	if ask := flag.Arg(0); ask == "results" || ask == "stands" {
 		if r.kept == nil {
 			return false, errors.New("results are of committed files; commit or stash the changes")
 		}
-		r.kept.table(os.Stdout, steps)
-		return true, nil
+		missing, red, err := r.kept.table(os.Stdout, steps)
+		return ask == "results" || missing+red == 0, err
 	}
 	if *list {
 		for _, s := range steps {
@@ -111,11 +112,11 @@ func run(ctx context.Context) (passed bool, err error) {
 
 // keptResults returns the results of the tree in HEAD; nil if a change is not committed.
 func keptResults(ctx context.Context) (*results, error) {
-	tree, err := treeNow(ctx)
-	if err != nil || tree == "" {
+	t, err := treeNow(ctx)
+	if err != nil || t == nil {
 		return nil, err
 	}
-	return openResults(keptFile, tree)
+	return openResults(keptFile, t)
 }
 
 // stepsOf returns the steps of a suite.

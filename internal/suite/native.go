@@ -28,7 +28,7 @@ func native(prefix string, packages []string, change func(*step)) (steps []step)
 	}
 	add := func(name string, alone bool, packages ...string) {
 		s := step{Name: prefix + "/" + name, Place: "native", Alone: alone,
-			Command: append([]string{"go", "test", "-json", "-timeout", "30m"}, packages...)}
+			Command: append([]string{"go", "test", "-count=1", "-json", "-timeout", "30m"}, packages...)}
 		if change != nil {
 			change(&s)
 		}
@@ -68,7 +68,7 @@ func raced(s *step) {
 // where the source says so.
 func longTests(folders map[string]string) (steps []step) {
 	for _, folder := range sortedKeys(folders) {
-		command := []string{"go", "test", "-json", "-timeout", "4h", "./" + folder, folders[folder]}
+		command := []string{"go", "test", "-count=1", "-json", "-timeout", "4h", "./" + folder, folders[folder]}
 		steps = append(steps, step{Name: "long/" + strings.TrimPrefix(folder, "internal/"), Place: "long", Alone: true, Command: command})
 	}
 	return steps

@@ -52,9 +52,14 @@ func (r *runner) run(ctx context.Context, steps []step) ([]outcome, error) {
 		}
 	}
 	for i, s := range steps {
-		if kept, ok := r.kept.passed(s.Name); ok {
+		kept, stands, err := r.kept.passed(s)
+		if err != nil {
+			cancel(fmt.Errorf("%s: %w", s.Name, err))
+			break
+		}
+		if stands {
 			outcomes[i] = outcome{kept, true}
-			fmt.Fprintf(r.out, "-- %s passed %s, with this very tree\n", s.Name, kept.At.Format(time.DateTime))
+			fmt.Fprintf(r.out, "-- %s passed %s, with all that it runs as it is\n", s.Name, kept.At.Format(time.DateTime))
 			continue
 		}
 		need := 1
@@ -101,7 +106,7 @@ func (r *runner) one(ctx context.Context, s step) (result, error) {
 	if err != nil {
 		return res, err
 	}
-	return res, r.kept.keep(res)
+	return res, r.kept.keep(s, res)
 }
 
 // show prints what there is to know of a step that has ended: of tests what failed, of

@@ -34,15 +34,15 @@ func TestRunnerGoesOn(t *testing.T) {
 	count := "echo ran >>" + filepath.Join(dir, "count")
 	steps := []step{sh("lab/good", count), sh("lab/bad", count+"; echo a clue; echo it is broken >&2; test -e "+filepath.Join(dir, "mended"))}
 	steps[0].Note = "seed 7"
-	kept := func(tree string) *results {
+	kept := func(content string) *results {
 		t.Helper()
-		list, err := openResults(filepath.Join(dir, "tests.jsonl"), tree)
+		list, err := openResults(filepath.Join(dir, "tests.jsonl"), &tree{files: map[string]string{"file": content}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return list
 	}
-	r := &runner{slots: 2, folder: dir, kept: kept("a tree")}
+	r := &runner{slots: 2, folder: dir, kept: kept("one")}
 	ran := func() int {
 		data, _ := os.ReadFile(filepath.Join(dir, "count"))
 		return strings.Count(string(data), "ran")
@@ -53,7 +53,7 @@ func TestRunnerGoesOn(t *testing.T) {
 		!strings.Contains(text, "1 of 2 steps passed") || !strings.Contains(text, "lab/good: seed 7") {
 		t.Errorf("first run: %v, %d commands\n%s", passed, ran(), text)
 	}
-	r.kept = kept("a tree") // as on another machine
+	r.kept = kept("one") // as on another machine
 	text, passed, _ = runSteps(t, r, steps...)
 	if passed || ran() != 3 || !strings.Contains(text, "ok before") {
 		t.Errorf("second run: %v, %d commands\n%s", passed, ran(), text)
@@ -64,7 +64,7 @@ func TestRunnerGoesOn(t *testing.T) {
 	if text, passed, _ = runSteps(t, r, steps...); !passed || ran() != 4 {
 		t.Errorf("third run: %v, %d commands\n%s", passed, ran(), text)
 	}
-	r.kept = kept("another tree")
+	r.kept = kept("another")
 	if text, passed, _ = runSteps(t, r, steps...); !passed || ran() != 6 {
 		t.Errorf("another tree: %v, %d commands\n%s", passed, ran(), text)
 	}
@@ -94,7 +94,7 @@ func TestRunnerSlots(t *testing.T) {
 func TestRunnerIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := t.TempDir()
-	kept, err := openResults(filepath.Join(dir, "tests.jsonl"), "a tree")
+	kept, err := openResults(filepath.Join(dir, "tests.jsonl"), &tree{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,8 +29,9 @@ type step struct {
 	Arch   string   // their processor, as Go calls it; "" = this machine's
 	// Peer says that exit status 1, an expectation that does not hold, is a result like any
 	// other: the scheduler that was measured is not Weir's.
-	Peer bool
-	Note string // said in the summary, such as a seed
+	Peer   bool
+	Note   string // said in the summary, such as a seed
+	Inputs inputs // what its result depends on
 	// Alone keeps all other steps away: it measures rates or times by this machine's clock.
 	Alone bool
 }

@@ -82,7 +82,7 @@ func TestFullIsFull(t *testing.T) {
 		"long/cluster/optimize/sim":     "-long=10m",
 		"long/cluster/node":             "./internal/cluster/node -long",
 		"long/cluster/bus/nats":         "-long",
-		"race/quick":                    "go test -race -json",
+		"race/quick":                    "go test -race -count=1 -json",
 		"race/e2e":                      "-race",
 		"random/groups-on-7.3":          "--seed 4711 --count 20 --groups",
 		"random/zones-on-6.18":          "--kernel 6.18 --virtual-time -- weir lab random --backend bpf --seed 4711 --count 20 --zones",

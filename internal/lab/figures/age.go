@@ -196,6 +196,20 @@ func (d *Data) staleText(root, today string) (string, error) {
 	return strings.Join(list, ""), nil
 }
 
+// Stands says whether what a run of a paper's folder measured at a commit, and what it measured with,
+// has not changed since by more than figures may be old. A commit that is not in the clone does not.
+func Stands(root, commit, paper string) (bool, error) {
+	if !in(root, commit) {
+		return false, nil
+	}
+	for _, p := range parts(paper) {
+		if lines, err := p.changed(root, commit); err != nil || lines > p.lines {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // changed returns how many lines of the part the tree at root has added and removed since a commit.
 func (p part) changed(root, commit string) (lines int, err error) {
 	text, err := git(root, append(append([]string{"diff", "--text", "--numstat", commit, "--"}, p.folders...), noTests...)...)
