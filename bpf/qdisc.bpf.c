@@ -42,6 +42,7 @@
 #include "schedulers/table.h"
 #include "changes.h"
 #include "core/delay.h"
+#include "core/framing.h"
 #include "core/hash.h"
 #include "drop.h"
 #include "release.h"
@@ -88,12 +89,11 @@ static __always_inline bool begins_alone(struct weir_class *c)
 #define QUEUE_SHIFT 16
 
 static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
-				     struct bpf_sk_buff_ptr *to_free, __u32 place, __u32 pkt_len)
+				     struct bpf_sk_buff_ptr *to_free, __u32 place, __u64 len)
 {
 	__u32 id = place & (WEIR_MAX_CLASSES - 1);
 	struct weir_class *c = class_at(id);
 	bool sorts = c->discipline > WEIR_FIFO;
-	__u64 len = charged(pkt_len);
 	bool first = !c->qlen;
 	__u32 why = NOT_DROPPED;
 	bool holds_it = false, alone;
@@ -163,7 +163,7 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 {
 	struct weir_class *c;
 	__u64 id, len;
-	__u32 bits, seal, pkt_len;
+	__u32 bits, seal;
 
 	take_changes();
 	bits = skb->mark;
@@ -177,15 +177,14 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	bits >>= mark_at.shift;
 	id = bounded(weir_class_of(seal, bits & mark_at.class_mask), WEIR_MAX_CLASSES);
 	c = &classes[id];
-	pkt_len = qdisc_pkt_len(skb);
+	len = charged(skb);
 	if (!begins_alone(c)) {
 		if (unlikely(!c->discipline))
 			id = 0;
 		return enqueue_behind(skb, sch, to_free,
-				      id | (bits >> mark_at.queue_shift) << QUEUE_SHIFT, pkt_len);
+				      id | (bits >> mark_at.queue_shift) << QUEUE_SHIFT, len);
 	}
 	c->enqueued_packets++;
-	len = charged(pkt_len);
 	front_begin(c, id + 1, len);
 	if (unlikely(delay_drawn(c)))
 		delay_begin(id, id + 1);

@@ -160,6 +160,13 @@ struct weir_class_config {
 	__u8 name[WEIR_NAME_LEN]; /* cut off if longer */
 };
 
+/* In what a line carries frames. */
+enum {
+	WEIR_FRAMES,
+	WEIR_ATM, /* whole cells of 53 bytes for 48 */
+	WEIR_PTM, /* 65 bytes for each 64 */
+};
+
 /* The link as the agent wants it; the only element of `link_config`. */
 struct weir_link_config {
 	__u64 link_cost; /* ns << WEIR_NS_SHIFT per byte at the link's capacity */
@@ -170,7 +177,14 @@ struct weir_link_config {
 	__u64 share_shift; /* fair: virtual time per bucket of the share wheel, log 2 */
 	__u64 total_credit; /* qcon, ancs: bytes of one period at the link's capacity */
 	__u64 limit_bytes; /* all classes together */
-	__s64 overhead; /* added to the length of each packet, bytes */
+	/* What the line takes of each frame (core/framing.h), bytes. */
+	__s64 overhead; /* added to its length */
+	__u32 tag; /* the part of `overhead` that is for VLANs which the device adds */
+	__u32 least; /* of the shortest frame */
+	__u32 cells; /* WEIR_FRAMES, WEIR_ATM or WEIR_PTM */
+	__u8 from_ip; /* `overhead` is added to the length from the IP header on */
+	__u8 framed; /* 0 = what the kernel counts is what the line takes */
+	__u16 unused;
 	/* What the costs were made of. */
 	__u64 capacity_bps;
 	__u64 reserve_ppm; /* share of the capacity that mins may take, millionths */

@@ -53,19 +53,6 @@ static __always_inline __u64 span_exact(__u64 len, __u64 cost, __u32 *part)
 	return sum >> WEIR_NS_SHIFT;
 }
 
-/*
- * Bytes that a packet is charged: pkt_len plus the link's overhead, which may be
- * negative. At least 1: ARP (42 bytes) is shorter than an overhead of -64, and a
- * sum below 0 would wrap to four billion. With 0 such packets would be free, and a
- * flood of them would move no clock.
- */
-static __always_inline __u64 charged(__u32 pkt_len)
-{
-	__s64 len = pkt_len + link_now.overhead;
-
-	return likely(len > 0) ? len : 1;
-}
-
 /* A packet of `len` bytes is among those that the scheduler sees of class c. */
 static __always_inline void class_gains(struct weir_class *c, __u64 len)
 {

@@ -56,11 +56,20 @@ struct sk_buff {
 	__u16 tc_index;
 	__u32 mark;
 	__be16 protocol;
-	__u16 network_header; /* from head */
+	__u16 network_header, transport_header; /* from head */
 	__u32 hash;
-	unsigned char *head;
+	unsigned char *head, *data;
 	unsigned int tail; /* from head: the end of what lies there in one piece */
+	unsigned int end; /* from head: where skb_shared_info lies */
+	unsigned int len;
+	__u32 vlan_all; /* a tag that the device writes; 0 = none */
 	char cb[48];
+};
+
+struct skb_shared_info {
+	unsigned short gso_size; /* payload of each segment; 0 = not offloaded */
+	unsigned short gso_segs;
+	unsigned int gso_type;
 };
 
 /* What the qdisc layer keeps in skb->cb; pkt_len is set before enqueue. */
@@ -108,6 +117,10 @@ struct ipv6hdr {
 struct udphdr {
 	__be16 source, dest;
 };
+
+#define UDP_HEADER 8
+#define SKB_GSO_TCPV4 (1 << 0)
+#define SKB_GSO_TCPV6 (1 << 4)
 
 struct netlink_ext_ack;
 struct nlattr;
@@ -173,6 +186,42 @@ static __always_inline unsigned int qdisc_pkt_len(const struct sk_buff *skb)
  * whatever it is. */
 #define lying_at(address, type)                                                                    \
 	((type *)bpf_rdonly_cast((const void *)(address), bpf_core_type_id_kernel(type)))
+
+/* The segments that an offloaded packet will become. */
+static __always_inline const struct skb_shared_info *packet_segments(const struct sk_buff *skb)
+{
+	return lying_at((__u64)skb->head + skb->end, struct skb_shared_info);
+}
+
+static __always_inline __u32 packet_bytes(const struct sk_buff *skb)
+{
+	return skb->len;
+}
+
+/* Bytes that each of its segments begins with. */
+static __always_inline __u32 packet_headers(const struct sk_buff *skb,
+					    const struct skb_shared_info *info)
+{
+	__u64 at = (__u64)skb->head + skb->transport_header;
+	__u32 before = at - (__u64)skb->data;
+
+	if (info->gso_type & (SKB_GSO_TCPV4 | SKB_GSO_TCPV6))
+		/* The upper half of TCP's byte 12 is the length of its header, in words of 4. */
+		return before + ((lying_at(at, struct in6_addr)->in6_u.u6_addr32[3] & 0xf0) >> 2);
+	return before + UDP_HEADER;
+}
+
+/* Has the packet a VLAN tag that its length does not count? */
+static __always_inline bool packet_tagged(const struct sk_buff *skb)
+{
+	return skb->vlan_all;
+}
+
+/* Bytes before its IP header. */
+static __always_inline __u32 packet_ip_at(const struct sk_buff *skb)
+{
+	return (__u64)skb->head + skb->network_header - (__u64)skb->data;
+}
 
 /*
  * Does the packet say that it can be marked (ECT or CE)? It is asked of few packets, so that

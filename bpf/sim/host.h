@@ -35,6 +35,9 @@
 #define __sk_buff sk_buff
 
 struct cgroup;
+struct skb_shared_info {
+	unsigned short gso_size, gso_segs;
+};
 struct sk_buff {
 	void *sk;
 	int skb_iif;
@@ -42,6 +45,9 @@ struct sk_buff {
 	__u32 mark;
 	__u32 hash, source;
 	unsigned int pkt_len;
+	unsigned int len, ip_at, headers;
+	struct skb_shared_info info;
+	bool tagged;
 	__u64 born;
 	__u8 ecn; /* the two bits: 0 = cannot be marked, 3 = CE */
 	bool unheard; /* nothing follows its leaving */
@@ -72,6 +78,26 @@ static __u64 timers;
 static bool before(__u64 a, __u64 b)
 {
 	return (__s64)(a - b) < 0;
+}
+static const struct skb_shared_info *packet_segments(const struct sk_buff *skb)
+{
+	return &skb->info;
+}
+static __u32 packet_bytes(const struct sk_buff *skb)
+{
+	return skb->len;
+}
+static __u32 packet_headers(const struct sk_buff *skb, const struct skb_shared_info *info)
+{
+	return skb->headers;
+}
+static bool packet_tagged(const struct sk_buff *skb)
+{
+	return skb->tagged;
+}
+static __u32 packet_ip_at(const struct sk_buff *skb)
+{
+	return skb->ip_at;
 }
 static unsigned int qdisc_pkt_len(const struct sk_buff *skb)
 {

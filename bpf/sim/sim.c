@@ -29,7 +29,7 @@
  *
  * It reads commands, one a line, from standard input, all of them numbers in the
  * kernel side's units (internal/dataplane/bpf/sim_test.go writes them):
- *   link LINK_COST BATCH QUANTUM BULK_BATCH BULK_QUANTUM SHARE_SHIFT TOTAL_CREDIT LIMIT_BYTES OVERHEAD
+ *   link LINK_COST BATCH QUANTUM BULK_BATCH BULK_QUANTUM SHARE_SHIFT TOTAL_CREDIT LIMIT_BYTES OVERHEAD LEAST CELLS FROM_IP FRAMED
  *   class ID SHARE_COST FLOOR_COST CEIL_COST WEIGHT MIN_CREDIT MAX_CREDIT LIMIT_BYTES LIMIT_PACKETS INTERVAL BURST
  *   group ID IS_GROUP PARENT
  *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL CE_ABOVE (COST LIMIT PEERS INTERVAL) x 8
@@ -43,6 +43,7 @@
  *   hosts N
  *   seals ON
  *   delays KEY
+ *   charge PKT_LEN LEN GSO_SIZE GSO_SEGS TAGGED IP_AT HEADERS
  *   off ID
  *   trace ON
  *   run NS
@@ -62,6 +63,8 @@
  * `delays` prints what the kernel side has counted of a class, or of a queue with
  * WEIR_MAX_CLASSES added to its number, a line for each bin that is not empty:
  *   delay KEY BIN PACKETS
+ * `charge` answers what a packet is charged that is made of so many bytes:
+ *   charged BYTES
  * It exits with 1 if the counters of a class do not add up.
  *
  * Not played: instruction counts, several CPUs, real TCP. The lab does that. Nor
@@ -219,7 +222,7 @@ static void drain(void)
 	while ((skb = weir_dequeue(&sch))) {
 		__u32 id = skb->source;
 		struct source *s = &sources[id];
-		__u32 len = charged(skb->pkt_len);
+		__u32 len = charged(skb);
 
 		s->sent += len;
 		total_sent += len;
@@ -269,7 +272,10 @@ static void arrive_one(__u32 id, bool unheard)
 		skb->tc_index = WEIR_SEAL | (id % WEIR_MAX_CLASSES) << WEIR_SEAL_SHIFT;
 		skb->mark &= ~(mark_at.class_mask << mark_at.shift);
 	}
-	skb->pkt_len = s->len;
+	skb->pkt_len = skb->len = s->len;
+	skb->info = (struct skb_shared_info){};
+	skb->tagged = false;
+	skb->ip_at = ETHERNET_HEADER;
 	skb->born = now_ns;
 	if (proxy)
 		weir_mark_ce(skb);
@@ -478,7 +484,7 @@ int main(int argc, char **argv)
 #undef ROW
 	weir_init(&sch, NULL, NULL);
 	while (scanf("%31s", word) == 1) {
-		int n = !strcmp(word, "link")	   ? 9
+		int n = !strcmp(word, "link")	   ? 13
 			: !strcmp(word, "class")   ? 11
 			: !strcmp(word, "queues")  ? 41
 			: !strcmp(word, "greedy")  ? 4
@@ -487,6 +493,7 @@ int main(int argc, char **argv)
 			: !strcmp(word, "request") ? 2
 			: !strcmp(word, "group")   ? 3
 			: !strcmp(word, "packet")  ? 3
+			: !strcmp(word, "charge")  ? 7
 			: !strcmp(word, "tcp")	   ? 4
 						   : 1;
 
@@ -504,8 +511,22 @@ int main(int argc, char **argv)
 				.total_credit = a[6],
 				.limit_bytes = a[7],
 				.overhead = a[8],
+				.least = a[9],
+				.cells = a[10],
+				.from_ip = a[11],
+				.framed = a[12],
 			};
 			announce(WEIR_RING_LINK);
+		} else if (!strcmp(word, "charge")) {
+			struct sk_buff skb = {.pkt_len = a[0],
+					      .len = a[1],
+					      .info = {a[2], a[3]},
+					      .tagged = a[4],
+					      .ip_at = a[5],
+					      .headers = a[6]};
+
+			take_changes();
+			printf("charged %llu\n", (unsigned long long)charged(&skb));
 		} else if (!strcmp(word, "class")) {
 			struct weir_class_config *c = &sim_classes[a[0]];
 

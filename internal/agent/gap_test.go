@@ -318,7 +318,7 @@ func TestStartWithLinkGaps(t *testing.T) {
 			h.start()
 			h.run("web", "weir.weight=3")
 			h.expect("shared all the same", "eth0", "0 host weight 1\n1 web weight 3: vethweb")
-			if l := h.kernel.State("eth0").Link; l.Scheduler != "fair" || l.Overhead != 0 {
+			if l := h.kernel.State("eth0").Link; l.Scheduler != "fair" || l.Overhead() != 0 {
 				t.Errorf("the backend is told %+v, which it does not hold", l)
 			}
 			status, err := h.Status(t.Context())
@@ -343,7 +343,7 @@ func TestStartWithLinkGaps(t *testing.T) {
 			h.stop()
 			h.kernel.Lack(dataplane.Abilities{})
 			h.start()
-			if l := h.kernel.State("eth0").Link; l.Scheduler != "qcon" || l.Overhead != -4 {
+			if l := h.kernel.State("eth0").Link; l.Scheduler != "qcon" || l.Overhead() != -4 {
 				t.Errorf("on a kernel that holds it %+v", l)
 			}
 			if status, _ := h.Status(t.Context()); len(status.Links[0].NotHeld) > 0 || status.Links[0].Scheduler != "qcon" || len(status.Assess()) > 0 {

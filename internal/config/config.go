@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/framing"
 	"weir/internal/policy/zone"
 	"weir/internal/tlsfile"
 )
@@ -51,13 +52,13 @@ type Config struct {
 // receives for workloads if the file gives a rate for it.
 type Link struct {
 	Device     string
-	Egress     policy.Rate // capacity, wire bits per second
-	Ingress    policy.Rate // the same of what it receives; 0 = that is not steered
-	Reservable float64     // share of a capacity that mins may take, 0 < Reservable <= 1
-	Scheduler  string      // one of plan.Schedulers
-	Favour     string      // what fair's batches favour: plan.FavourNeither, FavourLatency, FavourCPU
-	Overhead   int         // bytes added to each packet's length
-	Force      bool        // replace a qdisc that another program set
+	Egress     policy.Rate     // capacity, wire bits per second
+	Ingress    policy.Rate     // the same of what it receives; 0 = that is not steered
+	Reservable float64         // share of a capacity that mins may take, 0 < Reservable <= 1
+	Scheduler  string          // one of plan.Schedulers
+	Favour     string          // what fair's batches favour: plan.FavourNeither, FavourLatency, FavourCPU
+	Framing    framing.Framing // what the line takes of each frame
+	Force      bool            // replace a qdisc that another program set
 	// IngressLocal counts what workloads receive from this host and its other
 	// workloads as received by the link.
 	IngressLocal bool
@@ -173,7 +174,7 @@ func (l Link) Plan() plan.Link {
 		Reserve:   l.Reservable,
 		Scheduler: l.Scheduler,
 		Favour:    l.Favour,
-		Overhead:  l.Overhead,
+		Framing:   l.Framing,
 	}
 }
 
@@ -287,15 +288,4 @@ func Default() Config {
 // DefaultLink returns a link with this device and rate, and defaults in all other fields.
 func DefaultLink(device string, egress policy.Rate) Link {
 	return Link{Device: device, Egress: egress, Reservable: 1, Scheduler: plan.SchedulerFair}
-}
-
-// Overheads are the names for a link's overhead, in bytes on top of the kernel's count
-// (which begins with the 14 bytes of the Ethernet header). They are tc-cake(8)'s, less
-// those 14 bytes.
-var Overheads = map[string]int{
-	"none":        0,
-	"ethernet":    24, // preamble 8, checksum 4, gap 12
-	"docsis":      4,  // checksum
-	"pppoe-ptm":   16,
-	"bridged-ptm": 8,
 }

@@ -139,7 +139,7 @@ func (c *Config) readLinks(list node) {
 				readChoice(value, &link.Favour, plan.Favours...)
 				link.Favour = plan.Favour(link.Favour)
 			case "overhead":
-				readOverhead(value, &link.Overhead)
+				readFraming(value, &link.Framing)
 			case "force":
 				readBool(value, &link.Force)
 			case "zones":

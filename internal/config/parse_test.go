@@ -15,6 +15,7 @@ import (
 	"weir/internal/goldentest"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/framing"
 	"weir/internal/safepath/safepathtest"
 )
 
@@ -87,8 +88,8 @@ state_dir: /tmp/state
 		Path: "/etc/weir/weir.yaml",
 		Links: []Link{
 			{Device: "eth0", Egress: 100e6, Reservable: 1, Scheduler: "fair"},
-			{Device: "wwan0", Egress: 7.5e6, Reservable: 0.75, Scheduler: "qcon", Overhead: 24, Force: true},
-			{Device: "eth1", Egress: 1e9, Reservable: 1, Scheduler: "fair", Overhead: -4, Favour: plan.FavourCPU},
+			{Device: "wwan0", Egress: 7.5e6, Reservable: 0.75, Scheduler: "qcon", Framing: framing.Framing{Overhead: 38, FromIP: true, Least: 84}, Force: true},
+			{Device: "eth1", Egress: 1e9, Reservable: 1, Scheduler: "fair", Framing: framing.Framing{Overhead: -4}, Favour: plan.FavourCPU},
 			{Device: "eth2", Egress: 1e9, Reservable: 1, Scheduler: "fair"},
 		},
 		Defaults: policy.MustChange("weight", "2"),

@@ -6,11 +6,11 @@ import (
 	"math"
 	"path"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
 	"weir/internal/plan"
+	"weir/internal/policy/framing"
 )
 
 // The readers of single values. Each leaves its target alone if the file gives no value
@@ -102,28 +102,15 @@ func readPercentage(value node, bounds string, least float64, into *float64) {
 	*into = share / 100
 }
 
-func readOverhead(value node, into *int) {
+func readFraming(value node, into *framing.Framing) {
 	text, ok := value.text()
 	if !ok {
 		return
 	}
-	if bytes, known := Overheads[text]; known {
-		*into = bytes
+	f, err := framing.Parse(text)
+	if err != nil {
+		value.wrong("%v", err)
 		return
 	}
-	bytes, err := strconv.Atoi(text)
-	if err != nil || bytes < -64 || bytes > 256 {
-		value.wrong("%q is no overhead; give bytes for each packet from -64 to 256, or one of %s", text, strings.Join(overheadNames(), ", "))
-		return
-	}
-	*into = bytes
-}
-
-func overheadNames() []string {
-	var names []string
-	for name := range Overheads {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
+	*into = f
 }

@@ -214,7 +214,7 @@ func (b *builder) claim(w Workload) (policy.Policy, policy.Claim) {
 // on the link.
 func (l Link) claim(p policy.Policy, wrong func(error)) (policy.Policy, policy.Claim) {
 	for {
-		claim, err := p.ClaimOn(l.Capacity, l.Overhead)
+		claim, err := p.ClaimOn(l.Capacity, l.Overhead())
 		if err == nil {
 			return p, claim
 		}
@@ -272,7 +272,7 @@ func queues(p policy.Policy, l Link) []Queue {
 		queue := Queue{Name: q.Name, Rate: q.Rate.Of(capacity), Match: q.Match, DSCP: q.DSCP, LimitPackets: q.LimitPackets, Priority: q.Priority}
 		queue.Reserve, queue.Interval = l.paced(q.Reserve)
 		if p.Discipline.Weighs() {
-			queue.Weight = max(q.Min.Of(capacity), policy.WireOf(queue.Reserve, l.Overhead), queue.Rate, 1)
+			queue.Weight = max(q.Min.Of(capacity), policy.WireOf(queue.Reserve, l.Overhead()), queue.Rate, 1)
 		}
 		list = append(list, queue)
 	}

@@ -12,6 +12,7 @@ import (
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
 	"weir/internal/policy/discipline"
+	"weir/internal/policy/framing"
 	"weir/internal/policy/quota"
 )
 
@@ -145,7 +146,7 @@ func (l Link) facts() []fact {
 		{"reservable", fmt.Sprintf("%.6g %%", 100*l.Reserve), l.Reserve == 1},
 		{"scheduler", l.Scheduler, false},
 		{"favour", cmp.Or(l.Favour, Favours[0]), l.Favour == FavourNeither},
-		{"overhead", fmt.Sprintf("%d bytes", l.Overhead), l.Overhead == 0},
+		{"overhead", l.Framing.String(), l.Framing == framing.Framing{}},
 	}, l.Limit.facts()...)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/policy"
 	"weir/internal/policy/discipline"
+	"weir/internal/policy/framing"
 )
 
 func TestDiffInWords(t *testing.T) {
@@ -150,7 +151,7 @@ func anyState(t *rapid.T, third int) State {
 		Reserve:   rapid.SampledFrom([]float64{0.5, 1}).Draw(t, "reserve"),
 		Scheduler: rapid.SampledFrom(Schedulers).Draw(t, "scheduler"),
 		Favour:    rapid.SampledFrom([]string{FavourNeither, FavourCPU}).Draw(t, "favour"),
-		Overhead:  rapid.IntRange(0, 1).Draw(t, "overhead"),
+		Framing:   framing.Framing{Overhead: rapid.IntRange(0, 1).Draw(t, "overhead")},
 	}}
 	// Groups have numbers of their own, but for the third one.
 	groups := rapid.SliceOfNDistinct(rapid.SampledFrom([]int{8, 9, third}), 0, 3, rapid.ID[int]).Draw(t, "groups")

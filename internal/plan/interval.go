@@ -144,8 +144,8 @@ func (c Class) unpaced() Class {
 func reservationOf(p policy.Policy, err error, l Link) error {
 	var refused *admission.Refused
 	if reserved := p.Reserved(l.Capacity); reserved != 0 && errors.As(err, &refused) &&
-		policy.WireOf(reserved, l.Overhead) >= p.Min.Of(l.Capacity) {
-		refused.Goodput, refused.Overhead = reserved, l.Overhead
+		policy.WireOf(reserved, l.Overhead()) >= p.Min.Of(l.Capacity) {
+		refused.Goodput, refused.Overhead = reserved, l.Overhead()
 	}
 	return err
 }
@@ -170,5 +170,5 @@ func WithoutFloors(p policy.Policy) policy.Policy {
 // at which segments of full size have this goodput.
 func (l Link) paced(reserve policy.Amount) (policy.Rate, Interval) {
 	goodput := reserve.Of(l.Capacity)
-	return goodput, IntervalOf(policy.WireOf(goodput, l.Overhead))
+	return goodput, IntervalOf(policy.WireOf(goodput, l.Overhead()))
 }

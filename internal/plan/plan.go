@@ -32,6 +32,7 @@ import (
 	"weir/internal/policy/admission"
 	"weir/internal/policy/classify"
 	"weir/internal/policy/discipline"
+	"weir/internal/policy/framing"
 )
 
 // ClassID numbers a workload's class on every link of a host. 0 is the host:
@@ -115,13 +116,19 @@ type Link struct {
 	Reserve   float64          // share of Capacity that mins may take, 0 < Reserve <= 1
 	Scheduler string           // one of Schedulers
 	Favour    string           // FavourNeither, or what fair's batches favour
-	Overhead  int              // bytes added to each packet's length (framing below Ethernet), may be negative
+	Framing   framing.Framing  // what the line takes of each frame
 	Limit     Limit            // what may wait on the whole link
 	Class     ClassID          // of a zone's egress: its class on the device's own link
 	// Part is the zone by whose name policies say what differs here, "" = none. Aside says that it
 	// is not the default zone (policy.InZone).
 	Part  string
 	Aside bool
+}
+
+// Overhead returns how many bytes the line takes for a full frame beyond those that the kernel
+// counts of it. It may be negative.
+func (l Link) Overhead() int {
+	return l.Framing.On(policy.FullFrame, framing.Ethernet) - policy.FullFrame
 }
 
 // Place returns the device, and the zone if it is one of its zones: "eth0", "eth0 wan".

@@ -17,6 +17,7 @@ import (
 	"weir/internal/goldentest"
 	"weir/internal/policy"
 	"weir/internal/policy/discipline"
+	"weir/internal/policy/framing"
 )
 
 // golden runs compute on each archive in a folder of testdata. Compute reads its
@@ -109,7 +110,7 @@ func (l line) link() Link {
 	if err != nil {
 		l.t.Fatalf("%v: %v", l.words, err)
 	}
-	link := Link{Device: l.words[1], Capacity: capacity, Reserve: 1, Scheduler: SchedulerFair, Overhead: l.number(l.props["overhead"]), Limit: l.limit()}
+	link := Link{Device: l.words[1], Capacity: capacity, Reserve: 1, Scheduler: SchedulerFair, Framing: framing.Framing{Overhead: l.number(l.props["overhead"])}, Limit: l.limit()}
 	if s, ok := l.props["reserve"]; ok {
 		if link.Reserve, err = strconv.ParseFloat(s, 64); err != nil {
 			l.t.Fatalf("%v: %v", l.words, err)

@@ -166,7 +166,7 @@ func (d *Decision) planLink(link plan.Link, grants []Grant, port *switchport.Por
 	for _, class := range state.Classes {
 		mins[class.ID] = class.Min
 	}
-	floor := func(p policy.Policy) policy.Rate { return p.Floor(link.Capacity, link.Overhead) }
+	floor := func(p policy.Policy) policy.Rate { return p.Floor(link.Capacity, link.Overhead()) }
 	for id, min := range ahead.most {
 		mins[id] = min
 	}

@@ -23,7 +23,7 @@ func (w World) planned(l config.Link) plan.Link {
 		link.Scheduler, link.Favour = plan.SchedulerFair, plan.FavourNeither
 	}
 	if abilities.NoNegativeOverhead {
-		link.Overhead = max(link.Overhead, 0)
+		link.Framing.Overhead = max(link.Framing.Overhead, link.Framing.Header())
 	}
 	return link
 }
@@ -40,8 +40,8 @@ func (w World) linkGaps(l config.Link) []gap.Gap {
 		gaps = append(gaps, gap.Gap{Field: "favour", Value: l.Favour,
 			Reason: "HTB sends packet by packet and has no batches to make short or long"})
 	}
-	if abilities.NoNegativeOverhead && l.Overhead < 0 {
-		gaps = append(gaps, gap.Gap{Field: "overhead", Value: strconv.Itoa(l.Overhead),
+	if abilities.NoNegativeOverhead && l.Framing.Overhead < l.Framing.Header() {
+		gaps = append(gaps, gap.Gap{Field: "overhead", Value: strconv.Itoa(l.Framing.Overhead),
 			Reason: "HTB takes no bytes off a packet's length, and counts an overhead of 0"})
 	}
 	for i := range gaps {

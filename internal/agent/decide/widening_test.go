@@ -225,7 +225,7 @@ func notBeyond(t *rapid.T, source string, admin, layer policy.Change, had, has D
 		if own.Gives("weight") && after.Weight > before.Weight {
 			beyond("weight %d", after.Weight)
 		}
-		if (own.Gives("min") || !own.To().Reserve.None()) && source != "claim" && !group && after.Min > max(before.Min, was.promised(state.Link).Floor(state.Link.Capacity, state.Link.Overhead)) && !state.Link.Aside {
+		if (own.Gives("min") || !own.To().Reserve.None()) && source != "claim" && !group && after.Min > max(before.Min, was.promised(state.Link).Floor(state.Link.Capacity, state.Link.Overhead())) && !state.Link.Aside {
 			beyond("min %v", after.Min)
 		}
 		if before.Max > 0 && after.Min > before.Max {

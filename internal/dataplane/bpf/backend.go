@@ -237,6 +237,11 @@ func (b *Backend) attach() error {
 	return nil
 }
 
+// linkConfig is linkConfig for the backend's device.
+func (b *Backend) linkConfig(l plan.Link, maxWeight uint32) qdiscWeirLinkConfig {
+	return tagged(linkConfig(l, maxWeight), b.dev.Tag)
+}
+
 func (b *Backend) readMaps() error {
 	var l qdiscWeirLinkConfig
 	if err := b.obj.link.Lookup(uint32(0), &l); err != nil {
@@ -244,7 +249,7 @@ func (b *Backend) readMaps() error {
 	}
 	b.have = plan.State{Link: plan.Link{
 		Device: b.device, Capacity: policy.Rate(l.CapacityBps), Reserve: float64(l.ReservePpm) / 1e6,
-		Scheduler: b.obj.scheduler, Favour: favourOf(l), Overhead: int(l.Overhead), Limit: plan.Limit{Bytes: l.LimitBytes},
+		Scheduler: b.obj.scheduler, Favour: favourOf(l), Framing: framingOf(l), Limit: plan.Limit{Bytes: l.LimitBytes},
 	}}
 	b.weight = 0
 	for id := range plan.ClassID(b.obj.classes.MaxEntries()) {
@@ -267,7 +272,7 @@ func (b *Backend) write(want plan.State) error {
 	for _, c := range want.Classes {
 		heaviest = max(heaviest, c.Weight)
 	}
-	have, wantLink := linkConfig(b.have.Link, b.weight), linkConfig(want.Link, heaviest)
+	have, wantLink := b.linkConfig(b.have.Link, b.weight), b.linkConfig(want.Link, heaviest)
 	if b.have.Link.Capacity == 0 || have != wantLink || slices.Contains(b.spoilt, ringLink) {
 		if err := b.obj.link.Put(uint32(0), wantLink); err != nil {
 			return fmt.Errorf("configure %s: %w", b.device, err)

@@ -15,6 +15,7 @@ import (
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/discipline"
+	"weir/internal/policy/framing"
 )
 
 // Constants of bpf/weir.h that the object's type information does not carry;
@@ -135,10 +136,46 @@ func linkConfig(l plan.Link, maxWeight uint32) qdiscWeirLinkConfig {
 		ShareShift:  uint64(bits.Len64(bucket) - 1),
 		TotalCredit: inTime(l.Capacity, creditPeriod),
 		LimitBytes:  limit,
-		Overhead:    int64(l.Overhead),
+		Overhead:    int64(l.Framing.Overhead),
+		Least:       uint32(max(l.Framing.Least, 1)),
+		Cells:       uint32(slices.Index(cells, l.Framing.Cells)),
+		FromIp:      bit(l.Framing.FromIP),
+		Framed:      bit(l.Framing != framing.Framing{}),
 		CapacityBps: uint64(l.Capacity),
 		ReservePpm:  uint64(l.Reserve*1e6 + 0.5),
 	}
+}
+
+// cells are the names of WEIR_FRAMES, WEIR_ATM, WEIR_PTM.
+var cells = []framing.Cells{framing.Frames, framing.ATM, framing.PTM}
+
+func bit(on bool) uint8 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// tagged adds what a device takes for its own VLANs, in bytes of each frame, to what is said of
+// what the kernel counts. A framing that begins at the IP header says all.
+func tagged(cfg qdiscWeirLinkConfig, tag int) qdiscWeirLinkConfig {
+	if tag > 0 && cfg.FromIp == 0 {
+		cfg.Tag, cfg.Framed = uint32(tag), 1
+		cfg.Overhead += int64(tag)
+	}
+	return cfg
+}
+
+// framingOf is the opposite of linkConfig and tagged.
+func framingOf(cfg qdiscWeirLinkConfig) framing.Framing {
+	f := framing.Framing{Overhead: int(cfg.Overhead) - int(cfg.Tag), FromIP: cfg.FromIp != 0}
+	if cfg.Least > 1 {
+		f.Least = int(cfg.Least)
+	}
+	if int(cfg.Cells) < len(cells) {
+		f.Cells = cells[cfg.Cells]
+	}
+	return f
 }
 
 // classConfig is c as the kernel side wants it.

@@ -140,7 +140,7 @@ func (b *Backend) changed() ([]string, error) {
 	if err := b.obj.link.Lookup(uint32(0), &l); err != nil {
 		return nil, fmt.Errorf("read the configuration of %s: %w", b.device, err)
 	}
-	if l != linkConfig(b.have.Link, b.weight) {
+	if l != b.linkConfig(b.have.Link, b.weight) {
 		b.spoilt = append(b.spoilt, ringLink)
 		changed = append(changed, "the configuration of the link was changed")
 	}

@@ -32,7 +32,7 @@ func simulateBroken(b breakage, classes ...plan.Class) *simulation {
 	if b.batches > 0 {
 		l := linkConfig(s.link, 5)
 		fmt.Fprintln(s, "link", l.LinkCost, b.batches*l.BatchNs, b.batches*l.Quantum, b.batches*l.BulkBatchNs, b.batches*l.BulkQuantum,
-			l.ShareShift, l.TotalCredit, l.LimitBytes, l.Overhead)
+			l.ShareShift, l.TotalCredit, l.LimitBytes, l.Overhead, l.Least, l.Cells, l.FromIp, l.Framed)
 	}
 	if b.weight > 0 {
 		for _, class := range classes {

@@ -18,7 +18,7 @@ func TestPacketShorterThanANegativeOverhead(t *testing.T) {
 		for _, d := range []discipline.Name{discipline.FIFO, discipline.SFQ, discipline.PQ} {
 			t.Run(scheduler+"/"+string(d), func(t *testing.T) {
 				link := fairLink(100 * mbit)
-				link.Scheduler, link.Overhead = scheduler, -64
+				link.Scheduler, link.Framing.Overhead = scheduler, -64
 				short := plan.Class{ID: 1, Weight: 1, Discipline: d}
 				if d == discipline.PQ {
 					short.Queues = []plan.Queue{{Name: "a"}}

@@ -86,7 +86,7 @@ func (s *simulation) setLink() {
 		heaviest = max(heaviest, c.Weight)
 	}
 	l := linkConfig(s.link, heaviest)
-	fmt.Fprintln(s, "link", l.LinkCost, l.BatchNs, l.Quantum, l.BulkBatchNs, l.BulkQuantum, l.ShareShift, l.TotalCredit, l.LimitBytes, l.Overhead)
+	fmt.Fprintln(s, "link", l.LinkCost, l.BatchNs, l.Quantum, l.BulkBatchNs, l.BulkQuantum, l.ShareShift, l.TotalCredit, l.LimitBytes, l.Overhead, l.Least, l.Cells, l.FromIp, l.Framed)
 }
 
 func (s *simulation) setClass(class plan.Class) {
@@ -175,7 +175,8 @@ func (p phase) rate(id plan.ClassID, over time.Duration) float64 {
 	return p.sent[id] * 8 / over.Seconds()
 }
 
-func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
+// output runs the simulator and returns what it prints.
+func (s *simulation) output(t interface{ Fatalf(string, ...any) }) []byte {
 	path, err := s.program()
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -191,6 +192,11 @@ func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
 	if err != nil {
 		t.Fatalf("simulator: %v: %s\ninput:\n%s", err, stderr.String(), s.String())
 	}
+	return out
+}
+
+func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
+	out := s.output(t)
 	var phases []phase
 	p := newPhase()
 	order := 0

@@ -5,6 +5,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -23,6 +24,7 @@ type Device struct {
 	GSOMaxSize     uint32 // bytes, IPv6 and all that is not IPv4
 	GSOIPv4MaxSize uint32 // bytes; 0 on kernels before 6.3, where GSOMaxSize counts for both
 	Ethernet       bool   // packets begin with an Ethernet header; those of tun, wg or ppp do not
+	Tag            int    // bytes that it and the devices below it add to each frame for VLANs
 }
 
 // Lookup finds a device by name. If there is none, the error wraps
@@ -30,7 +32,9 @@ type Device struct {
 func (c *Conn) Lookup(name string) (Device, error) {
 	link, err := c.links.LinkByName(name)
 	if err == nil {
-		return fromAttrs(link.Attrs()), nil
+		dev := fromAttrs(link.Attrs())
+		dev.Tag = c.tag(link)
+		return dev, nil
 	}
 	var notFound netlink.LinkNotFoundError
 	if !errors.As(err, &notFound) {
@@ -45,6 +49,30 @@ func (c *Conn) Lookup(name string) (Device, error) {
 		names[i] = link.Attrs().Name
 	}
 	return Device{}, fmt.Errorf("%s: %w; %s", name, dataplane.ErrNoDevice, suggest(name, names))
+}
+
+const (
+	vlanTag = 4 // bytes
+	stacked = 8 // devices that may stand on each other, as in the kernel
+)
+
+// tag is what a device and those below it add to a frame for VLANs, in bytes. A device whose parent
+// is elsewhere, or gone, adds its own.
+func (c *Conn) tag(link netlink.Link) (bytes int) {
+	for range stacked {
+		if link.Type() == "vlan" {
+			bytes += vlanTag
+		}
+		below := link.Attrs().ParentIndex
+		if below == 0 || link.Attrs().NetNsID >= 0 || !slices.Contains([]string{"vlan", "macvlan", "ipvlan"}, link.Type()) {
+			break
+		}
+		var err error
+		if link, err = c.links.LinkByIndex(below); err != nil {
+			break
+		}
+	}
+	return bytes
 }
 
 // LookupIndex finds a device by its index.

@@ -120,7 +120,7 @@ func (b *Backend) Gaps() []string {
 		"The schedulers qcon and ancs are not available; fair, qcon and ancs all become HTB.",
 		"Shaped traffic costs about three times the CPU time per packet of the BPF qdisc.",
 		"Offered packets are computed as sent, dropped and waiting; the bytes of dropped packets are not counted.",
-		"A link's overhead is added once per offloaded packet, not once per frame, and a negative overhead counts as 0.",
+		"A link's overhead, least length and cells are those of an offloaded packet, not of each of its frames, and a negative overhead counts as 0.",
 		"A limit in bytes is held as a number of full frames, and the limit of the whole link is not held: each workload has its own.",
 	}
 	gaps = append(gaps,

@@ -13,6 +13,7 @@ import (
 	"weir/internal/dataplane/device"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/framing"
 )
 
 // HTB in netlink: numbers and messages, no decisions.
@@ -26,6 +27,7 @@ const (
 	tickShift = 6
 
 	linklayerEthernet = 1 // TC_LINKLAYER_ETHERNET: no rate tables needed
+	linklayerATM      = 2 // TC_LINKLAYER_ATM
 )
 
 // classMinor is the minor number of a class's HTB class, and at the same time
@@ -60,16 +62,39 @@ type settings struct {
 	Rate, Ceil      uint64 // bytes per second
 	Buffer, Cbuffer uint32 // ticks
 	Quantum         uint32 // bytes
-	Overhead        uint16 // bytes
+	line
+}
+
+// line is what the line takes of a packet, as HTB is told.
+type line struct {
+	Overhead, Least uint16 // bytes
+	Layer           uint8  // linklayerEthernet or linklayerATM
+}
+
+// lineOf is a framing on a device. Of PTM it has nothing: HTB knows no cells of 65 bytes for 64.
+func lineOf(f framing.Framing, dev device.Device) line {
+	overhead := f.Overhead
+	switch {
+	case !f.FromIP:
+		overhead += dev.Tag
+	case dev.Ethernet:
+		overhead -= framing.Ethernet
+	}
+	l := line{Overhead: uint16(max(overhead, 0)), Least: uint16(f.Least), Layer: linklayerEthernet}
+	if f.Cells == framing.ATM {
+		l.Layer = linklayerATM
+	}
+	return l
 }
 
 // settingsOf sizes the buckets: what the class sends in burstTime, and at least
 // two frames, because a timer that is late must not cost rate.
-func settingsOf(g grant, overhead int) settings {
-	s := settings{
-		Rate: max(uint64(g.rate)/8, 1), Ceil: max(uint64(g.ceil)/8, 1),
-		Quantum: g.quantum, Overhead: uint16(min(max(overhead, 0), 0xffff)),
+func settingsOf(g grant, f framing.Framing, dev device.Device) settings {
+	rate, ceil := uint64(g.rate), uint64(g.ceil)
+	if f.Cells == framing.PTM { // less of both instead of more of each packet
+		rate, ceil = rate/65*64, ceil/65*64
 	}
+	s := settings{Rate: max(rate/8, 1), Ceil: max(ceil/8, 1), Quantum: g.quantum, line: lineOf(f, dev)}
 	s.Buffer, s.Cbuffer = bucket(s.Rate), bucket(s.Ceil)
 	return s
 }
@@ -121,7 +146,7 @@ func setClass(c *device.Conn, ifindex int, minor uint32, s settings) error {
 	if minor == linkMinor {
 		parent = rootHandle
 	}
-	rate := nl.TcRateSpec{Linklayer: linklayerEthernet, Overhead: s.Overhead, Rate: uint32(min(s.Rate, 1<<32-1))}
+	rate := nl.TcRateSpec{Linklayer: s.Layer, Overhead: s.Overhead, Mpu: s.Least, Rate: uint32(min(s.Rate, 1<<32-1))}
 	ceil := rate
 	ceil.Rate = uint32(min(s.Ceil, 1<<32-1))
 	parms := nl.TcHtbCopt{Rate: rate, Ceil: ceil, Buffer: s.Buffer, Cbuffer: s.Cbuffer, Quantum: s.Quantum}
@@ -189,7 +214,8 @@ func (s *settings) parse(typ uint16, value []byte) error {
 	switch {
 	case typ == nl.TCA_HTB_PARMS && len(value) >= nl.SizeofTcHtbCopt:
 		parms := nl.DeserializeTcHtbCopt(value)
-		s.Overhead, s.Quantum = parms.Rate.Overhead, parms.Quantum
+		s.line = line{Overhead: parms.Rate.Overhead, Least: parms.Rate.Mpu, Layer: parms.Rate.Linklayer}
+		s.Quantum = parms.Quantum
 		s.Buffer, s.Cbuffer = parms.Buffer, parms.Cbuffer
 		// Rates of 2^32 and more come in attributes of their own, in any order.
 		s.Rate, s.Ceil = max(s.Rate, uint64(parms.Rate.Rate)), max(s.Ceil, uint64(parms.Ceil.Rate))

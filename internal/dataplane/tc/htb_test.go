@@ -9,7 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/dataplane/device"
 	"weir/internal/plan"
+	"weir/internal/policy/framing"
 )
 
 // What HTB is told it must answer, to the byte: otherwise every Set would change
@@ -25,18 +27,20 @@ func TestSettingsComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		name     string
-		grant    grant
-		overhead int
+		name    string
+		grant   grant
+		framing framing.Framing
 	}{
-		{"least", grant{rate: 8, ceil: 8, quantum: minQuantum}, 0},
-		{"usual", grant{rate: 16_666_666, ceil: 100e6, quantum: 3028}, 0},
-		{"overhead", grant{rate: 1e6, ceil: 1e9, quantum: 200000}, 24},
-		{"more than 32 bits of bytes", grant{rate: 40e9, ceil: 100e9, quantum: minQuantum}, 0},
-		{"only the ceil is that large", grant{rate: 1e9, ceil: 100e9, quantum: minQuantum}, 4},
+		{"least", grant{rate: 8, ceil: 8, quantum: minQuantum}, framing.Framing{}},
+		{"usual", grant{rate: 16_666_666, ceil: 100e6, quantum: 3028}, framing.Framing{}},
+		{"overhead", grant{rate: 1e6, ceil: 1e9, quantum: 200000}, framing.Framing{Overhead: 24}},
+		{"more than 32 bits of bytes", grant{rate: 40e9, ceil: 100e9, quantum: minQuantum}, framing.Framing{}},
+		{"only the ceil is that large", grant{rate: 1e9, ceil: 100e9, quantum: minQuantum}, framing.Framing{Overhead: 4}},
+		{"cells", grant{rate: 1e6, ceil: 1e9, quantum: minQuantum}, framing.Framing{Overhead: 40, FromIP: true, Least: 64, Cells: framing.ATM}},
+		{"cells of PTM", grant{rate: 65e6, ceil: 1e9, quantum: minQuantum}, framing.Framing{Overhead: 30, FromIP: true, Cells: framing.PTM}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			want := settingsOf(tt.grant, tt.overhead)
+			want := settingsOf(tt.grant, tt.framing, device.Device{Ethernet: true})
 			if err := setClass(backend.conn, dev.Index, 7, want); err != nil {
 				t.Fatal(err)
 			}
@@ -52,8 +56,39 @@ func TestSettingsComeBack(t *testing.T) {
 }
 
 func TestNegativeOverheadCountsAsNone(t *testing.T) {
-	if got := settingsOf(grant{rate: 1e6, ceil: 1e6}, -14).Overhead; got != 0 {
+	if got := settingsOf(grant{rate: 1e6, ceil: 1e6}, framing.Framing{Overhead: -14}, device.Device{}).Overhead; got != 0 {
 		t.Errorf("overhead %d, want 0", got)
+	}
+}
+
+// TestLineOf: HTB is told of a framing what tc-cake(8) makes of it on each kind of device.
+func TestLineOf(t *testing.T) {
+	ethernet, tunnel, vlan := device.Device{Ethernet: true}, device.Device{}, device.Device{Ethernet: true, Tag: 4}
+	for _, c := range []struct {
+		framing string
+		dev     device.Device
+		want    line
+	}{
+		{"none", ethernet, line{Layer: linklayerEthernet}},
+		{"none", vlan, line{Overhead: 4, Layer: linklayerEthernet}},
+		{"24", vlan, line{Overhead: 28, Layer: linklayerEthernet}},
+		{"ethernet", ethernet, line{Overhead: 24, Least: 84, Layer: linklayerEthernet}},
+		{"ethernet", vlan, line{Overhead: 24, Least: 84, Layer: linklayerEthernet}},
+		{"pppoe-ptm", tunnel, line{Overhead: 30, Layer: linklayerEthernet}},
+		{"pppoe-llcsnap", tunnel, line{Overhead: 40, Layer: linklayerATM}},
+		{"atm 40", ethernet, line{Overhead: 26, Layer: linklayerATM}},
+	} {
+		f, err := framing.Parse(c.framing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := lineOf(f, c.dev); got != c.want {
+			t.Errorf("%s on %+v: %+v, want %+v", c.framing, c.dev, got, c.want)
+		}
+	}
+	of := settingsOf(grant{rate: 65e6, ceil: 130e6}, framing.Framing{Cells: framing.PTM}, ethernet)
+	if of.Rate != 8e6 || of.Ceil != 16e6 {
+		t.Errorf("PTM leaves %d and %d bytes a second of 65 and 130 Mbit/s, want 8 and 16 million", of.Rate, of.Ceil)
 	}
 }
 
@@ -136,7 +171,7 @@ func TestLeaves(t *testing.T) {
 	for i, kind := range leafKinds {
 		t.Run(kind, func(t *testing.T) {
 			id := plan.ClassID(i) // the host's class among them
-			some := settingsOf(grant{rate: 1e6, ceil: 1e6, quantum: minQuantum}, 0)
+			some := settingsOf(grant{rate: 1e6, ceil: 1e6, quantum: minQuantum}, framing.Framing{}, device.Device{})
 			if err := setClass(backend.conn, dev.Index, classMinor(id), some); err != nil {
 				t.Fatal(err)
 			}

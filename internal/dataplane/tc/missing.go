@@ -34,7 +34,7 @@ func (b *Backend) Missing() ([]string, error) {
 	if err != nil {
 		return nil, device.Explain("read the classes of "+b.name, err)
 	}
-	missing = append(missing, b.foreign(have)...)
+	missing = append(missing, b.foreign(dev, have)...)
 	leaves, err := b.lostLeaves(dev)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (b *Backend) Missing() ([]string, error) {
 
 // foreign are the classes that do not have what they were told last. Rates are
 // computed anew all the time, so the next step would mend them without a word.
-func (b *Backend) foreign(have map[uint32]htbClass) []string {
+func (b *Backend) foreign(dev device.Device, have map[uint32]htbClass) []string {
 	var list []string
 	for _, class := range workloads(b.want) {
 		known := b.classes[class.ID]
@@ -73,7 +73,7 @@ func (b *Backend) foreign(have map[uint32]htbClass) []string {
 			list = append(list, fmt.Sprintf("class %d (%s) was changed", class.ID, class.Name))
 		}
 	}
-	if link := have[linkMinor].settings; link != b.linkSettings() {
+	if link := have[linkMinor].settings; link != b.linkSettings(dev) {
 		list = append(list, "the class of the link was changed")
 	}
 	return list
@@ -95,8 +95,8 @@ func (b *Backend) lostLeaves(dev device.Device) ([]string, error) {
 }
 
 // notice remembers foreign changes for Missing to report, before the rates are set anew.
-func (b *Backend) notice(have map[uint32]htbClass) {
-	for _, what := range b.foreign(have) {
+func (b *Backend) notice(dev device.Device, have map[uint32]htbClass) {
+	for _, what := range b.foreign(dev, have) {
 		if !slices.Contains(b.disturbed, what) {
 			b.disturbed = append(b.disturbed, what)
 		}

@@ -72,7 +72,7 @@ func (b *Backend) step(now time.Time) error {
 	if err != nil {
 		return device.Explain("read the classes of "+b.name, err)
 	}
-	b.notice(have)
+	b.notice(dev, have)
 	b.learn(have, now)
 	if err := b.applyRates(dev, have, worthwhile); err != nil {
 		return err
@@ -113,7 +113,7 @@ func worthwhile(capacity policy.Rate, have, want settings) bool {
 // worth a change, all are changed, so that the rates never add up to more than
 // the capacity; those that fall go first for the same reason.
 func (b *Backend) applyRates(dev device.Device, have map[uint32]htbClass, worth when) error {
-	changes := b.changes(have, worth)
+	changes := b.changes(dev, have, worth)
 	for _, change := range changes {
 		if err := setClass(b.conn, dev.Index, classMinor(change.id), change.to); err != nil {
 			return device.Explain(fmt.Sprintf("set the rate of class %d on %s", change.id, b.name), err)
@@ -130,7 +130,7 @@ type rateChange struct {
 	from, to settings
 }
 
-func (b *Backend) changes(have map[uint32]htbClass, worth when) []rateChange {
+func (b *Backend) changes(dev device.Device, have map[uint32]htbClass, worth when) []rateChange {
 	ids := make([]plan.ClassID, 0, len(b.classes))
 	for id := range b.classes {
 		ids = append(ids, id)
@@ -146,7 +146,7 @@ func (b *Backend) changes(have map[uint32]htbClass, worth when) []rateChange {
 	for i, g := range grants(capacity, claims, learned) {
 		known := b.classes[ids[i]]
 		known.learned, known.allowed = history{g.share, g.bias}, max(g.share, g.rate)
-		change := rateChange{ids[i], have[classMinor(ids[i])].settings, settingsOf(g, b.want.Link.Overhead)}
+		change := rateChange{ids[i], have[classMinor(ids[i])].settings, settingsOf(g, b.want.Link.Framing, dev)}
 		if change.from == change.to {
 			known.told = change.to
 			continue

@@ -103,7 +103,7 @@ func hasPort(ports []plan.Port, port plan.Port) bool {
 // setClasses makes missing classes and leaves and gives every class its rates.
 func (b *Backend) setClasses(dev device.Device, have map[uint32]htbClass) error {
 	b.follow(have)
-	link := b.linkSettings()
+	link := b.linkSettings(dev)
 	if have[linkMinor].settings != link {
 		if err := setClass(b.conn, dev.Index, linkMinor, link); err != nil {
 			return device.Explain("set the capacity of "+b.name, err)
@@ -130,9 +130,9 @@ func (b *Backend) setClasses(dev device.Device, have map[uint32]htbClass) error 
 
 // linkSettings are those of the class above all others. It has no use for a quantum,
 // but without one the kernel complains.
-func (b *Backend) linkSettings() settings {
+func (b *Backend) linkSettings(dev device.Device) settings {
 	capacity := b.want.Link.Capacity
-	return settingsOf(grant{rate: capacity, ceil: capacity, quantum: minQuantum}, b.want.Link.Overhead)
+	return settingsOf(grant{rate: capacity, ceil: capacity, quantum: minQuantum}, b.want.Link.Framing, dev)
 }
 
 // follow brings what Run knows in line with the wanted state: new policies at once,

@@ -13,6 +13,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
 	"weir/internal/plan"
+	"weir/internal/policy/framing"
 )
 
 // Supported says whether this kernel and this process can run the backend: nil,
@@ -63,7 +64,7 @@ func probe() (string, error) {
 	if err := addRoot(conn, lo.Index); err != nil {
 		return "", lacks("HTB", "CONFIG_NET_SCH_HTB", "sch_htb", err)
 	}
-	some := settingsOf(grant{rate: 8e6, ceil: 8e6, quantum: minQuantum}, 0)
+	some := settingsOf(grant{rate: 8e6, ceil: 8e6, quantum: minQuantum}, framing.Framing{}, lo)
 	if err := errors.Join(
 		setClass(conn, lo.Index, linkMinor, some),
 		setClass(conn, lo.Index, hostMinor, some)); err != nil {

@@ -44,7 +44,7 @@ func (h *holder) lowerFloor(l policy.Change) policy.Change {
 		return slices.ContainsFunc(h.links, func(link config.Link) bool {
 			end := link.Plan()
 			asked := l.Apply(policy.Default()).InZone(end.Part, end.Aside)
-			return h.sameWay(link) && max(asked.Min.Of(end.Capacity), policy.WireOf(asked.Reserved(end.Capacity), end.Overhead)) > h.leastFloor(end)
+			return h.sameWay(link) && max(asked.Min.Of(end.Capacity), policy.WireOf(asked.Reserved(end.Capacity), end.Overhead())) > h.leastFloor(end)
 		})
 	}
 	by := "min"
@@ -67,10 +67,10 @@ func (h *holder) lowerFloor(l policy.Change) policy.Change {
 // any time.
 func (h *holder) leastFloor(link plan.Link) policy.Rate {
 	p := h.admin.Only("min", "reserve", "zones").Apply(policy.Default())
-	least := p.InZone(link.Part, link.Aside).Floor(link.Capacity, link.Overhead)
+	least := p.InZone(link.Part, link.Aside).Floor(link.Capacity, link.Overhead())
 	for _, then := range h.admin.To().When {
 		p := then.To.Only("min").Apply(p)
-		least = min(least, p.InZone(link.Part, link.Aside).Floor(link.Capacity, link.Overhead))
+		least = min(least, p.InZone(link.Part, link.Aside).Floor(link.Capacity, link.Overhead()))
 	}
 	return least
 }
