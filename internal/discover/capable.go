@@ -16,9 +16,9 @@ import (
 // unheld is what is not held of a workload that is known by its cgroup: a packet that it
 // forwards, from a namespace that it makes inside its own, has no socket to know it by. Only a
 // workload with CAP_NET_ADMIN and a device of its own can forward.
-func unheld(device string) string {
+func unheld(network string) string {
 	return fmt.Sprintf("%s and it has CAP_NET_ADMIN: packets that it forwards or redirects count as the host's, or as another workload's; "+
-		"take the capability from it, or give it a network with veths", onHostDevice(device))
+		"take the capability from it, or give it a network with veths", network)
 }
 
 // reaching is what is not held of a workload with veths that has CAP_NET_ADMIN in the host's

@@ -328,14 +328,38 @@ func (w *dockerRun) refresh() {
 // engine to say so, the end of a container's namespace is the end of its process.
 func (w *dockerRun) settleNamespaces() {
 	for _, c := range w.roster.present() {
-		if w.links.alive(c.ns) || !ownsNetwork(c.Mode) {
+		if !ownsNetwork(c.Mode) || w.links.alive(c.ns) && c.by == c.Sandbox {
 			continue
 		}
 		was := c.ns
-		if c.ns, _ = w.links.resolve(netnsPath(w.proc, c.Pid)); c.ns == nil && was != nil && w.away {
+		path, ns := w.namespaceOf(c)
+		if c.by = c.Sandbox; ns == nil || ns != was {
+			c.netns, c.ns = path, ns
+		}
+		if ns == nil && was != nil && w.away {
 			c.Pid, c.announced = 0, time.Now()
 		}
 	}
+}
+
+// namespaceOf returns the network namespace of a container, with its file: the one that the engine
+// made for it, by the engine's file where that is to be seen here. The process of a container with
+// CAP_SYS_ADMIN, in a user namespace of its own too, can leave it for another.
+func (w *dockerRun) namespaceOf(c *record) (path string, ns *namespace) {
+	if c.Sandbox != "" && c.confirmed {
+		seen := []string{c.Sandbox}
+		if pid := w.engine.Process(); pid > 0 { // whose mounts may not be these
+			seen = append(seen, filepath.Join(w.proc, strconv.Itoa(pid), "root", c.Sandbox))
+		}
+		for _, path := range seen {
+			if ns, err := w.links.resolve(path); err == nil {
+				return path, ns
+			}
+		}
+	}
+	path = netnsPath(w.proc, c.Pid)
+	ns, _ = w.links.resolve(path)
+	return path, ns
 }
 
 // findExpected looks for processes of expected containers behind veths that
@@ -358,7 +382,7 @@ func (w *dockerRun) findExpected() {
 	for id, pid := range findProcesses(w.proc, w.links, expected, nsids) {
 		w.roster.found(id, pid)
 		c := w.roster.records[id]
-		c.ns, _ = w.links.resolve(netnsPath(w.proc, pid))
+		c.netns, c.ns = w.namespaceOf(c)
 	}
 }
 
@@ -367,19 +391,19 @@ func (w *dockerRun) workload(c *record) Workload {
 	out := Workload{Key: workload.Key(workload.KindDocker, c.Name), ID: c.ID, Name: c.Name, Kind: workload.KindDocker, Labels: c.Labels, Oversize: c.Oversize, ImageLabels: c.Baked, Group: c.Project()}
 	switch {
 	case c.Mode == "host":
-		out.Cgroups, out.Note = w.beside(c, func() (cgroups []string, note string) { return w.cgroup(c, "uses the host's network") })
+		out.Cgroups, out.Note = w.beside(c, false, func() (cgroups []string, note string) { return w.cgroup(c, "uses the host's network") })
 		return out
 	case !ownsNetwork(c.Mode):
 		out.Note = w.roster.sharedNote(c)
 		return out
 	}
-	path := netnsPath(w.proc, c.Pid)
 	out.Devices = w.links.devices(c.ns)
 	for i := range out.Devices {
-		out.Devices[i].PeerNetns = path
+		out.Devices[i].PeerNetns = c.netns
 	}
 	if c.confirmed && len(out.Devices) < max(1, len(c.Networks)) {
-		out.Cgroups, out.Note = w.beside(c, func() (cgroups []string, note string) { return w.stackedDevices(c, path) })
+		veths := len(out.Devices) > 0
+		out.Cgroups, out.Note = w.beside(c, veths, func() (cgroups []string, note string) { return w.otherDevices(c, veths) })
 	}
 	if len(out.Cgroups) == 0 && len(out.Devices) > 0 {
 		var reach string
@@ -404,33 +428,45 @@ func (w *dockerRun) sockets(c *record) (cgroups []string, reach string) {
 	return slices.Clone(c.sockets), c.reach
 }
 
-// beside returns the cgroup of a container that sends not by veths alone, or a note why
-// its packets cannot be told apart. It looks once after each event.
-func (w *dockerRun) beside(c *record, look func() (cgroups []string, note string)) (cgroups []string, note string) {
-	if !c.noted {
+// beside returns the cgroup of a container that sends not by veths alone, and a note on what of it
+// is not held. It looks once after each event, and when the last veth has gone.
+func (w *dockerRun) beside(c *record, veths bool, look func() (cgroups []string, note string)) (cgroups []string, note string) {
+	if !c.noted || c.veths != veths {
 		c.cgroups, c.note = look()
-		c.noted = true
+		c.noted, c.veths = true, veths
 	}
 	return slices.Clone(c.cgroups), c.note
 }
 
-// stackedDevices returns the cgroup of a container with a device such as a macvlan, or
-// why there is none.
-func (w *dockerRun) stackedDevices(c *record, path string) (cgroups []string, note string) {
-	kinds, err := w.kinds(path)
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) { // its process has just ended
-			w.log.Debug("the devices of a container cannot be listed", "workload", c.Name, "err", err)
-		}
-		return nil, ""
+// otherDevices returns the cgroup of a container with a device such as a macvlan, or without any
+// that is to be seen: its process may have hidden them in another namespace. The note says what is
+// not held, or why there is no cgroup.
+func (w *dockerRun) otherDevices(c *record, veths bool) (cgroups []string, note string) {
+	kinds, err := w.kinds(c.netns)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // else its process has just ended
+		w.log.Debug("the devices of a container cannot be listed", "workload", c.Name, "err", err)
 	}
-	if device := stacked(kinds); device != "" {
-		if cgroups, note = w.cgroup(c, onHostDevice(device)); note == "" && len(cgroups) > 0 && netAdmin(w.proc, c.Pid) {
-			note = unheld(device)
-		}
-		return cgroups, note
+	network, why := noDevice, noteForKinds(c.Mode, kinds)
+	switch device := stacked(kinds); {
+	case device != "":
+		network, why = onHostDevice(device), ""
+	case veths:
+		return nil, why
 	}
-	return nil, noteForKinds(c.Mode, kinds)
+	cgroups, note = w.cgroup(c, network)
+	switch {
+	case why != "":
+		note = why
+		if c.Mode == "none" && hostAdmin(w.proc, c.Pid) {
+			note += "; " + reaching
+		}
+	case len(cgroups) == 0:
+	case netAdmin(w.proc, c.Pid):
+		note = unheld(network)
+	case network == noDevice:
+		note = noDevice + bySockets
+	}
+	return cgroups, note
 }
 
 // cgroup returns the folder of a container's cgroup of version 2. The note says why its

@@ -196,6 +196,43 @@ func TestRealNotes(t *testing.T) {
 	}
 }
 
+// The first process of a container leaves the network namespace that the engine made, before the
+// agent sees it.
+func TestRealProcessElsewhere(t *testing.T) {
+	e := realEngine(t)
+	ctx := t.Context()
+	if err := e.Command(ctx, "ip", "link", "add", "below0", "type", "veth", "peer", "name", "below1").Run(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Command(context.Background(), "ip", "link", "del", "below0").Run() })
+	if err := e.Network(ctx, "stack", "macvlan", map[string]string{"parent": "below0"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Client().NetworkRemove(context.Background(), "stack") })
+	leave := []string{"unshare", "-n", "sleep", "86400"}
+	run(t, e, dockertest.Container{Name: "veth", Command: leave, Rights: []string{"SYS_ADMIN"}})
+	run(t, e, dockertest.Container{Name: "macvlan", Network: "stack", Command: leave, Rights: []string{"SYS_ADMIN"}})
+	for _, name := range []string{"veth", "macvlan"} {
+		await(t, name+" has left", func() bool {
+			info, err := e.Client().ContainerInspect(ctx, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kinds, err := namespaceKinds(netnsPath("/proc", info.State.Pid))
+			return err == nil && len(kinds) == 1
+		})
+	}
+	_, r := realDocker(t, e)
+	checkPeer(t, e, r.waitFor("docker:veth", "with its device", withDevices(1)).Devices[0])
+	if cgroup.Read().Root == "" {
+		t.Skip("no cgroup2 is mounted")
+	}
+	w := r.waitFor("docker:macvlan", "with its cgroup", func(w Workload) bool { return len(w.Cgroups) == 1 && strings.Contains(w.Cgroups[0], w.ID) })
+	if w.Note != "" {
+		t.Errorf("the note is %q, though the engine's file of the namespace shows the macvlan", w.Note)
+	}
+}
+
 func TestRealEngineRestart(t *testing.T) {
 	e := realEngine(t)
 	run(t, e, dockertest.Container{Name: "stays", Restart: "always"})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -286,7 +287,7 @@ func TestDockerWorkloads(t *testing.T) {
 		{name: "bridge and macvlan", info: engine.Container{ID: idA, Name: "c", Mode: "bridge", Networks: []string{"bridge", "mac"}, Running: true, Pid: 1},
 			kinds: macvlan, cgroup: unified, devices: []int{5}, want: "docker:c veth5 " + folder},
 		{name: "ipvlan", info: in("ip"), kinds: []namedKind{{"eth0", "ipvlan", "l3"}}, cgroup: unified,
-			want: "docker:c (its device eth0 is of kind ipvlan in mode l3, which takes every mark off a packet; use mode l2 or a bridge network)"},
+			want: "docker:c " + folder + " (its device eth0 is of kind ipvlan in mode l3, which takes every mark off a packet; use mode l2 or a bridge network)"},
 		{name: "shared", info: in("container:" + idB),
 			want: "docker:c (shares the network of container other: what that one is given holds for both)"},
 		{name: "shared with an unknown one", info: in("container:gone"),
@@ -323,6 +324,69 @@ func TestDockerEndedThread(t *testing.T) {
 		w.kinds = map[string][]namedKind{w.proc.endThread(t, 1, 2): {{Name: "eth0", Kind: "macvlan"}}}
 		w.start()
 		w.expect("at first", "docker:c "+cgroup2+"/docker/"+idA)
+	})
+}
+
+// A container whose first process leaves the network namespace that it began in is known by the
+// namespace that the engine made, where the agent sees its file, and by its cgroup in any case.
+func TestDockerProcessElsewhere(t *testing.T) {
+	const made, folder = "/run/docker/netns/1a2b", cgroup2 + "/docker/"
+	unknown := "docker:c " + folder + idA + " (" + noDevice + bySockets + ")"
+	for _, c := range []struct {
+		name    string
+		sandbox string // below /proc where the engine's file is seen, "" = nowhere
+		devices []int  // of the host, whose other ends are in the namespace that the engine made
+		admin   bool   // the process may have CAP_NET_ADMIN
+		network string
+		want    string
+	}{
+		{name: "macvlan", sandbox: "900/root", network: "mac", want: "docker:c " + folder + idA},
+		{name: "macvlan, no file", network: "mac", want: unknown},
+		{name: "macvlan, no file, CAP_NET_ADMIN", network: "mac", admin: true, want: "docker:c " + folder + idA + " (" + unheld(noDevice) + ")"},
+		{name: "bridge", sandbox: "900/root", network: "bridge", devices: []int{5}, want: "docker:c veth5 sockets " + folder + idA},
+		{name: "bridge, no file", network: "bridge", devices: []int{5}, want: unknown},
+		{name: "none", network: "none", want: "docker:c " + folder + idA + " (has no network (it was started with --network none))"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			info := running(idA, "c", 1)
+			info.Mode, info.Networks, info.Sandbox = c.network, []string{c.network}, made
+			world(t, newFakeEngine(info), func(w *fixture) {
+				inner := w.process(1, idA)
+				w.proc.enter(t, 1, "0::/docker/"+idA)
+				if c.admin {
+					w.proc.mayAdmin(t, 1, "user:[1]")
+				}
+				w.kinds = map[string][]namedKind{inner: {{Name: "lo", Kind: "device"}}}
+				if c.sandbox != "" {
+					path := filepath.Join(w.proc.dir, c.sandbox, made)
+					w.links.addNamespace(path, c.devices...)
+					w.kinds[path] = []namedKind{{Name: "lo", Kind: "device"}, {Name: "eth0", Kind: "macvlan"}}
+				}
+				w.start()
+				w.expect("at first", c.want)
+				for _, d := range w.lists[len(w.lists)-1][0].Devices {
+					if d.PeerNetns == inner {
+						t.Errorf("the other end of %s is said to be in %s", d.Name, inner)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A container with two networks loses its last device without an event of the engine: its process
+// has moved the other end away.
+func TestDockerLosesItsDevices(t *testing.T) {
+	info := running(idA, "c", 1)
+	info.Networks = []string{"one", "two"}
+	world(t, newFakeEngine(info), func(w *fixture) {
+		path := w.process(1, idA, 5)
+		w.proc.enter(t, 1, "0::/docker/"+idA)
+		w.start()
+		w.expect("one device", "docker:c veth5 sockets "+cgroup2+"/docker/"+idA)
+		w.links.change(func() { w.links.ends[w.links.namespaces[path]] = nil })
+		w.pass(2 * settle)
+		w.expect("none", "docker:c "+cgroup2+"/docker/"+idA+" ("+noDevice+bySockets+")")
 	})
 }
 

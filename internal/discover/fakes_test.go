@@ -238,6 +238,11 @@ func (e *fakeEngine) setDown(err error) {
 
 func (e *fakeEngine) Address() string { return "unix:///fake.sock" }
 
+// enginePid is the process of an engine that a test made.
+const enginePid = 900
+
+func (e *fakeEngine) Process() int { return enginePid }
+
 func (e *fakeEngine) Close() error { return nil }
 
 func (e *fakeEngine) Events(context.Context) (<-chan engine.Event, <-chan error) {

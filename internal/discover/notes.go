@@ -52,6 +52,14 @@ func stacked(kinds []namedKind) (device string) {
 	return ""
 }
 
+// noDevice is why a container with a network of its own is known by its cgroup alone, and bySockets
+// what follows. Its process has left the namespace that the engine made, took the devices along, or
+// there are none.
+const (
+	noDevice  = "no device of its network is to be seen"
+	bySockets = ": what its sockets send counts here by its cgroup, and what it forwards is the host's"
+)
+
 // onHostDevice says what kind of network a stacked device is.
 func onHostDevice(device string) string {
 	return fmt.Sprintf("its device %s is stacked on one of the host's", device)

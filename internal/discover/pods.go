@@ -135,7 +135,7 @@ func (p *Pods) list() (list []Workload, paths []string) {
 				if device != "" {
 					paths = append(paths, filepath.Join(full, "container")) // whose processes may have more
 					if w.Note == "" && anyOf("/proc", full, netAdmin) {
-						w.Note = unheld(device)
+						w.Note = unheld(onHostDevice(device))
 					}
 				}
 			}

@@ -25,9 +25,12 @@ type record struct {
 	confirmed bool      // the engine says that it runs
 	announced time.Time // when it was last connected to a network, zero if it is not about to start
 	ns        *namespace
+	netns     string   // file of ns
+	by        string   // Sandbox when both were looked up
 	cgroups   []string // by which it is known if not by devices alone
 	note      string   // why it cannot be told apart, or not wholly
 	noted     bool     // both have been looked up
+	veths     bool     // it had devices then
 	sockets   []string // its cgroup, where it has devices
 	reach     string   // what it can do to devices of the host
 	looked    bool     // both have been looked up
@@ -201,7 +204,7 @@ func (r *roster) expected(now time.Time) map[string]bool {
 // found takes in the process of an expected container.
 func (r *roster) found(id string, pid int) {
 	if c := r.records[id]; c != nil {
-		c.Pid, c.ns, c.noted, c.looked = pid, nil, false, false
+		c.Pid, c.Sandbox, c.ns, c.noted, c.looked = pid, "", nil, false, false
 	}
 }
 

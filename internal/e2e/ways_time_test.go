@@ -22,6 +22,7 @@ var timeWays = []way{
 		condition: "until an agent runs, it is the host's. What the last agent knew is held meanwhile"},
 	{name: "a device that outlives its workload", kinds: []kind{onPort}, how: "a pod ends, and its device is in a namespace that lasts", end: charged, elsewhere: "TestDeviceOutlivesItsPod"},
 	{name: "the agent's restart", kinds: []kind{onPort}, how: "a device that was moved while no agent ran", end: charged, elsewhere: "TestDeviceThatIsMovedAway"},
+	{name: "a first process elsewhere", kinds: ownNetwork, how: "the first process of a container leaves its namespace before the agent sees it (`unshare -Urn`)", end: charged, elsewhere: "TestRealProcessElsewhere"},
 	{name: "a shared namespace", kinds: []kind{onPort}, how: "a second workload in the namespace of another", end: refused, elsewhere: "TestSharedNamespace"},
 }
 

@@ -21,6 +21,7 @@ type Container struct {
 	Command []string // sleep for a day
 	Network string   // the default bridge; or a network's name, "none", "host", "container:NAME"
 	Restart string   // no restart; or "always", "on-failure", "unless-stopped"
+	Rights  []string // capabilities beside Docker's own, such as "SYS_ADMIN"
 }
 
 // Run creates and starts a container and returns its id. The container ends at
@@ -50,6 +51,7 @@ func (e *Engine) Create(ctx context.Context, c Container) (id string, err error)
 		&container.Config{Image: c.Image, Cmd: c.Command, Labels: c.Labels, StopSignal: "SIGKILL"},
 		&container.HostConfig{
 			NetworkMode:   container.NetworkMode(c.Network),
+			CapAdd:        c.Rights,
 			RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyMode(c.Restart)},
 		},
 		nil, nil, c.Name)

@@ -24,7 +24,7 @@ import (
 const Image = "weir-test:latest"
 
 // DefaultPrograms are the programs in Image, as far as the host has them.
-var DefaultPrograms = []string{"sh", "sleep", "ip", "ping"}
+var DefaultPrograms = []string{"sh", "sleep", "ip", "ping", "unshare"}
 
 // Import makes an image of programs of the host, found in PATH, and the
 // libraries they need, e.g. Import(ctx, "traffic:1", "sh", "sleep", "iperf3").

@@ -5,9 +5,11 @@ package engine
 import (
 	"context"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -16,6 +18,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/bound"
 )
@@ -23,9 +26,10 @@ import (
 // Docker is the client of an engine that speaks Docker's API. Its methods may be called
 // from several goroutines.
 type Docker struct {
-	client *client.Client
-	images imageLabels
-	pods   podNames
+	client  *client.Client
+	images  imageLabels
+	pods    podNames
+	process atomic.Int32 // at the other end of the socket, when the stream of events began
 }
 
 // NewDocker returns the client of the engine at host, such as
@@ -46,6 +50,9 @@ func NewDocker(host string) (*Docker, error) {
 // Address implements Engine.
 func (e *Docker) Address() string { return e.client.DaemonHost() }
 
+// Process implements Engine.
+func (e *Docker) Process() int { return int(e.process.Load()) }
+
 // Close implements Engine.
 func (e *Docker) Close() error { return e.client.Close() }
 
@@ -58,6 +65,7 @@ var interesting = []string{"start", "restore", "die", "destroy", "rename", "conn
 func (e *Docker) Events(ctx context.Context) (<-chan Event, <-chan error) {
 	// An engine that came back may speak an older version than before.
 	e.client.NegotiateAPIVersion(ctx)
+	e.process.Store(int32(listener(ctx, e.Address())))
 	f := filters.NewArgs(filters.Arg("type", "container"), filters.Arg("type", "network"))
 	for _, action := range interesting {
 		f.Add("event", action)
@@ -178,6 +186,9 @@ func fromInspection(r container.InspectResponse) Container {
 	}
 	if r.NetworkSettings != nil {
 		c.Networks = networkNames(r.NetworkSettings.Networks)
+		if key := r.NetworkSettings.SandboxKey; filepath.IsAbs(key) && len(key) < unix.PathMax {
+			c.Sandbox = key
+		}
 	}
 	if r.State != nil {
 		// A container that waits to be restarted is "running" without a process.

@@ -40,6 +40,7 @@ type Container struct {
 	Networks []string          // names of the networks it is in, sorted
 	Running  bool              // has a process; also while paused
 	Pid      int               // 0 in a summary
+	Sandbox  string            // file of its network namespace, as the engine sees it; "" in a summary, or if there is none
 }
 
 // Event says that something about a container may have changed.
@@ -52,6 +53,9 @@ type Event struct {
 type Engine interface {
 	// Address for people, e.g. unix:///var/run/docker.sock.
 	Address() string
+	// Process returns the process at the other end of the socket, 0 if that is not known: the
+	// engine, or the systemd that listens for it. Both see the files that the engine names.
+	Process() int
 	// Events returns the events from now on, until ctx ends or the error channel has a
 	// value.
 	Events(ctx context.Context) (<-chan Event, <-chan error)
