@@ -292,10 +292,11 @@ func (a *Agent) report(ctx context.Context, s *source, list []discover.Workload)
 // tick does what has to be done once a second.
 func (a *Agent) tick(ctx context.Context) {
 	now := time.Now()
-	if gone := a.finder.away.GiveUp(now, a.decided.World.Number); len(gone) > 0 {
+	if gone, why := a.finder.away.GiveUp(now, a.decided.World.Number); len(gone) > 0 {
 		next := a.decided.World.Clone()
+		next.ForgetPods(gone)
 		next.Found = a.finder.found()
-		a.commit(ctx, decide.Decide(next), decide.Reasons{General: "a workload did not come back", ByKey: gone})
+		a.commit(ctx, decide.Decide(next), decide.Reasons{General: "a workload did not come back", ByKey: why})
 	}
 	if a.decided.Due(now) {
 		next := a.decided.World.Clone()

@@ -5,6 +5,7 @@ package agent
 import (
 	"testing"
 
+	"weir/internal/api"
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/refusal"
@@ -61,6 +62,70 @@ func TestNothingIsKept(t *testing.T) {
 	})
 }
 
+// TestRemovedPodWithOpenSockets: a pod that was removed has its class, within its limits and without
+// its min, until its last socket is closed, for the next agent too. A pod of its name that follows has
+// nothing of its settings.
+func TestRemovedPodWithOpenSockets(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		open := map[plan.ClassID]bool{1: true}
+		h.open = func() (map[plan.ClassID]bool, error) { return open, nil }
+		h.start()
+		pod := func(name, id, policy string) {
+			t.Helper()
+			req := api.AttachRequest{Name: "default/" + name, Pod: id, Cgroup: "/sys/fs/cgroup/" + name}
+			if policy != "" {
+				req.Policy = change(policy)
+			}
+			h.attachPod(req)
+			seconds(1)
+		}
+		remove := func(name string) {
+			t.Helper()
+			if _, err := h.Detach(t.Context(), "default/"+name, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pod("web", "s1", "min=20mbit max=40mbit")
+		pod("db", "s2", "max=30mbit")
+		h.expect("both", "eth0", "0 host weight 1\n1 default/web weight 1 min 20 Mbit/s max 40 Mbit/s: /sys/fs/cgroup/web\n2 default/db weight 1 max 30 Mbit/s: /sys/fs/cgroup/db")
+		remove("web")
+		remove("db")
+		if id := h.workload("default/web").ID; id != "" {
+			t.Errorf("its id is %s, so that weir-kubernetes would detach it again and again", id)
+		}
+		seconds(60)
+		h.expect("one has a socket", "eth0", "0 host weight 1\n1 default/web weight 1 max 40 Mbit/s")
+		h.stop()
+		h.start()
+		seconds(60)
+		h.expect("the next agent", "eth0", "0 host weight 1\n1 default/web weight 1 max 40 Mbit/s")
+		pod("web", "s3", "")
+		h.expect("another pod of that name", "eth0", "0 host weight 1\n1 default/web weight 1: /sys/fs/cgroup/web")
+		remove("web")
+		delete(open, 1)
+		seconds(4)
+		h.expect("closed", "eth0", "0 host weight 1")
+		h.stop()
+		h.start()
+		seconds(4)
+		h.expect("closed, the next agent", "eth0", "0 host weight 1")
+	})
+}
+
+// A pod that is removed before its source has seen it leaves nothing.
+func TestPodThatNoSourceHasSeen(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.netns.deaf(true)
+		h.attachPod(api.AttachRequest{Name: "default/web", Pod: "s1", Netns: "/run/netns/a", Policy: change("max=40mbit")})
+		h.expect("attached", "eth0", "0 host weight 1\n1 default/web weight 1 max 40 Mbit/s: veth-default/web")
+		if _, err := h.Detach(t.Context(), "default/web", false); err != nil {
+			t.Fatal(err)
+		}
+		h.expect("removed", "eth0", "0 host weight 1")
+	})
+}
+
 // TestEndedWithOpenSockets: a container with the host's network that has ended has its class, with
 // its policy, until its last socket is closed, for the next agent too. One whose sockets went with
 // it is gone 2 s later.
@@ -72,7 +137,7 @@ func TestEndedWithOpenSockets(t *testing.T) {
 		for _, name := range []string{"web", "db"} {
 			h.docker.change(func(list map[string]discover.Workload) {
 				key := workload.Key(workload.KindDocker, name)
-				list[key] = discover.Workload{Key: key, Name: name, Kind: workload.KindDocker, Cgroups: []string{"/sys/fs/cgroup/" + name}}
+				list[key] = discover.Workload{Key: key, Name: name, Kind: workload.KindDocker, Cgroups: []string{"/sys/fs/cgroup/" + name}, Note: "may forward"}
 			})
 			seconds(1)
 			h.set(name, "max=5mbit")

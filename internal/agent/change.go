@@ -16,6 +16,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/discover"
+	"weir/internal/workload"
 )
 
 // patience is how long Attach waits for the source to find the devices.
@@ -126,7 +127,8 @@ func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 	}
 	result, err := a.grant(ctx, r, dryRun)
 	if err != nil || dryRun {
-		return result, nil, errors.Join(err, a.finder.detach(at))
+		_, failed := a.finder.detach(at)
+		return result, nil, errors.Join(err, failed)
 	}
 	if len(p.workload.Devices) > 0 { // in force already
 		return result, nil, nil
@@ -153,9 +155,16 @@ func (a *Agent) Detach(ctx context.Context, name string, dryRun bool) (result ap
 		if err = unknown; err != nil {
 			return
 		}
-		if result, err = a.grant(ctx, r, dryRun); err == nil && !dryRun {
-			err = a.finder.detach(at)
+		if result, err = a.grant(ctx, r, dryRun); err != nil || dryRun {
+			return
 		}
+		gone, lasts := decide.WorkloadOf(at), false
+		if lasts, err = a.finder.detach(at); lasts || gone.Kind != workload.KindPod {
+			return
+		}
+		next := a.decided.World.Clone() // a pod that no source has seen yet
+		next.ForgetPods([]discover.Workload{gone})
+		a.commit(ctx, decide.Decide(next), decide.Reasons{General: r.Why})
 	})
 	if down != nil {
 		return api.ChangeResult{}, down

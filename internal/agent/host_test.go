@@ -101,7 +101,9 @@ func (s *script) Attach(a config.Attachment, wait bool) error {
 	}
 	s.change(func(list map[string]discover.Workload) {
 		w := decide.WorkloadOf(a)
-		w.Devices = []discover.Device{{Name: "veth-" + a.Name, Ifindex: ifindexOf("veth-" + a.Name)}}
+		if w.Devices = []discover.Device{{Name: "veth-" + a.Name, Ifindex: ifindexOf("veth-" + a.Name)}}; a.Pod != "" && a.Cgroup != "" { // of the host's network
+			w.Devices, w.Cgroups = nil, []string{a.Cgroup}
+		}
 		list[w.Key] = w
 	})
 	return nil

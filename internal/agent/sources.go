@@ -131,7 +131,7 @@ func (f *finder) watch(ctx context.Context, s *source, in func(func()), report f
 // report takes a source's list, and returns the world with it and the changes.
 func (f *finder) report(s *source, list []discover.Workload, w decide.World, now time.Time) (decide.World, decide.Reasons) {
 	list = slices.DeleteFunc(list, func(found discover.Workload) bool { return !f.expected(found, w) })
-	before := s.seen
+	before, has := s.seen, reports.Keys(list)
 	s.seen, s.err = list, nil
 	for _, found := range list {
 		if p, ok := f.pending[found.Key]; ok {
@@ -144,7 +144,7 @@ func (f *finder) report(s *source, list []discover.Workload, w decide.World, now
 		next.Rename(from, to)
 	}
 	f.away.Retain(s.Name(), before, list, moved, w.HoldsMin, now)
-	next.ForgetEnded(before, list)
+	next.ForgetPods(slices.DeleteFunc(slices.Clone(before), func(gone discover.Workload) bool { return has[gone.Key] || f.away.Has(gone.Key) }))
 	next.Found = f.found()
 	return next, decide.Reasons{General: s.Name() + " reported", ByKey: reports.WhatIsNew(s.Name(), before, list)}
 }
@@ -203,14 +203,17 @@ func (f *finder) attach(at config.Attachment, devices []discover.Device) (*pendi
 	return p, nil
 }
 
-// detach ends an attachment; what the sources saw of its workload is forgotten.
-func (f *finder) detach(at config.Attachment) error {
+// detach ends an attachment. What the sources saw of its workload is forgotten, or, if something of it
+// may last, has ended.
+func (f *finder) detach(at config.Attachment) (lasts bool, err error) {
 	key := decide.WorkloadOf(at).Key
 	delete(f.pending, key)
 	for _, s := range f.sources {
-		s.seen = slices.DeleteFunc(s.seen, func(w discover.Workload) bool { return w.Key == key && !decide.Outlived(w) })
+		s.seen = slices.DeleteFunc(s.seen, func(w discover.Workload) bool { return w.Key == key && !reports.Outlived(w) })
+		s.seen = reports.WithEnd(s.seen, key)
+		lasts = lasts || reports.Keys(s.seen)[key]
 	}
-	return f.attacher.Detach(at)
+	return lasts, f.attacher.Detach(at)
 }
 
 // reattach makes the attachments of the configuration those of next. If one cannot be made,

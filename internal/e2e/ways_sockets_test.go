@@ -56,6 +56,15 @@ var socketWays = []way{
 			r.in.remove()
 			<-time.After(2 * time.Second) // the agent sees it
 		}},
+	{name: "a socket that outlives its pod", kinds: ownNetwork, how: "the same, and the pod is removed, as weir-kubernetes says some seconds later; a network's plugin that does not find its device leaves that behind", end: charged,
+		after: func(r *run) {
+			r.moveToVictim()
+			r.first.kill()
+			(&group{r.t, filepath.Join(r.in.folder, "container")}).remove()
+			r.in.remove()
+			r.detach()
+			<-time.After(3 * time.Second) // the agent has let go of all that it does not keep
+		}},
 }
 
 // weirMajor is the major number of the handle of Weir's HTB.

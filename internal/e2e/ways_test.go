@@ -99,6 +99,8 @@ type run struct {
 	in      *group
 	first   *process // of a pod
 	process *process
+	// detached says that the agent has been told that the workload has ended.
+	detached bool
 }
 
 // prepare makes the workload, with a max, and has the agent steer it.
@@ -214,15 +216,24 @@ func (r *run) received() (bytes uint64, at time.Time) {
 	return bytes, at
 }
 
+// detach ends the workload, once.
+func (r *run) detach() {
+	if r.detached {
+		return
+	}
+	r.detached = true
+	if _, err := r.a.Detach(context.Background(), r.name, false); err != nil {
+		r.t.Error(err)
+	}
+}
+
 // end stops the sender, and waits until what it left in the queue has gone and its class with
 // it: the next way has the link to itself.
 func (r *run) end() {
 	if r.process != nil {
 		r.process.kill()
 	}
-	if _, err := r.a.Detach(context.Background(), r.name, false); err != nil {
-		r.t.Error(err)
-	}
+	r.detach()
 	await(r.t, 20*time.Second, "the link is quiet", func() error {
 		before, _ := r.received()
 		<-time.After(200 * time.Millisecond)

@@ -4,11 +4,9 @@
 // without devices and cgroups, so that they keep their class:
 //
 //   - a container that holds a min has it for 30 s, in which a restart brings it back;
-//   - a container or a unit that was known by its cgroup is there until its last socket is closed,
-//     which another process may have, or the kernel for what is left of a connection. Those
+//   - a container, a unit or a pod that was known by its cgroup is there until its last socket is
+//     closed, which another process may have, or the kernel for what is left of a connection. Those
 //     packets count in its class, within its max.
-//
-// A pod's policy goes with the pod, so nothing of it is kept.
 package away
 
 import (
@@ -73,6 +71,7 @@ func (l *List) Retain(source string, before, after []discover.Workload, renamed 
 		}
 		if !kept.until.IsZero() {
 			kept.Devices, kept.Cgroups, kept.Sockets, kept.Workload.Ended = nil, nil, nil, kept.source != ""
+			kept.Note = "" // what it said was about those; a workload with a note and without them has no class
 			l.absent[gone.Key] = kept
 		}
 	}
@@ -80,13 +79,19 @@ func (l *List) Retain(source string, before, after []discover.Workload, renamed 
 
 // mayOutlive reports whether sockets of a workload may outlive its processes.
 func mayOutlive(w discover.Workload) bool {
-	return (w.Kind == workload.KindDocker || w.Kind == workload.KindUnit) && (w.Ended || len(w.Cgroups)+len(w.Sockets) > 0)
+	switch w.Kind {
+	case workload.KindDocker, workload.KindUnit:
+		return w.Ended || len(w.Cgroups)+len(w.Sockets) > 0
+	case workload.KindPod: // detached when its cgroup is gone
+		return true
+	}
+	return false
 }
 
-// GiveUp forgets the workloads that have been away for too long, and returns why each is
+// GiveUp forgets the workloads that have been away for too long, and returns them and why each is
 // gone, by key. number has their classes.
-func (l *List) GiveUp(now time.Time, number map[string]plan.ClassID) map[string]string {
-	why := map[string]string{}
+func (l *List) GiveUp(now time.Time, number map[string]plan.ClassID) (gone []discover.Workload, why map[string]string) {
+	why = map[string]string{}
 	var open map[plan.ClassID]bool
 	for key, absent := range l.absent {
 		switch {
@@ -103,9 +108,16 @@ func (l *List) GiveUp(now time.Time, number map[string]plan.ClassID) map[string]
 			}
 			why[key] = absent.Name + " has ended, and so has its last socket"
 		}
+		gone = append(gone, absent.Workload)
 		delete(l.absent, key)
 	}
-	return why
+	return gone, why
+}
+
+// Has reports whether a workload is away.
+func (l *List) Has(key string) bool {
+	_, is := l.absent[key]
+	return is
 }
 
 // openSockets asks for the classes of which sockets are open.

@@ -11,6 +11,7 @@ import (
 	"weir/internal/agent/decide/ceiling"
 	"weir/internal/agent/decide/gap"
 	"weir/internal/agent/decide/labels"
+	"weir/internal/agent/decide/reports"
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/discover"
@@ -97,6 +98,9 @@ func judge(w World, found discover.Workload, number map[string]plan.ClassID) Ver
 		stratum{OriginAsked, asked},
 		stratum{OriginSet, w.Set[found.Key]},
 	)
+	if reports.EndedPod(found) {
+		v.Policy = ceiling.Unreserved(v.Policy)
+	}
 	v.asks, v.Cuts = w.Asked[found.Key], slices.Concat(refused, beyond)
 	if found.Note != "" {
 		problems = append([]string{found.Note}, problems...)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"weir/internal/agent/decide/gap"
+	"weir/internal/agent/decide/reports"
 	"weir/internal/api"
 	"weir/internal/closest"
 	"weir/internal/config"
@@ -303,6 +304,9 @@ func (d Decision) Attach(at config.Attachment, change api.PolicyChange, devices 
 			delete(next.Set, w.Key)
 		}
 	} else {
+		if slices.ContainsFunc(next.Found, func(f discover.Workload) bool { return f.Key == w.Key && reports.EndedPod(f) }) {
+			next.forget(w.Key)
+		}
 		next.Attached = append(next.Attached, at)
 		next.Found = append(next.Found, w)
 		slices.SortFunc(next.Found, byKey)
@@ -330,7 +334,9 @@ func (d Decision) Detach(name string) (Request, config.Attachment, error) {
 	}
 	at, next := d.World.Attached[i], d.World.Clone()
 	next.Attached = slices.Delete(next.Attached, i, i+1)
-	if !Outlived(v.Workload) {
+	if reports.Outlived(v.Workload) {
+		next.Found = reports.WithEnd(next.Found, v.Key)
+	} else {
 		next.forget(v.Key)
 	}
 	return Request{World: next, Key: v.Key, Why: "asked by weir detach"}, at, nil

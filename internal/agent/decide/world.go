@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/agent/decide/reports"
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/control"
@@ -208,19 +207,11 @@ func (w *World) forget(key string) {
 	delete(w.Accepted, key)
 }
 
-// Outlived reports whether a pod has a device that will be the pod's, with the pod's policy, for
-// as long as it is there, even if the pod is detached.
-func Outlived(w discover.Workload) bool {
-	return w.Kind == workload.KindPod && slices.ContainsFunc(w.Devices, func(d discover.Device) bool { return d.Held })
-}
-
-// ForgetEnded takes what was set for a source's pods out of the world that were detached and
-// whose last device is gone.
-func (w *World) ForgetEnded(before, after []discover.Workload) {
-	has := reports.Keys(after)
-	for _, gone := range before {
-		if gone.Kind == workload.KindPod && !has[gone.Key] && !w.Attaches(gone) {
-			w.forget(gone.Key)
+// ForgetPods takes those of some workloads out of the world that are pods and detached.
+func (w *World) ForgetPods(gone []discover.Workload) {
+	for _, g := range gone {
+		if g.Kind == workload.KindPod && !w.Attaches(g) {
+			w.forget(g.Key)
 		}
 	}
 }

@@ -15,9 +15,9 @@
 //	nothing                        veth1 is gone                nothing
 //
 // A device changes hands when a source finds it as another workload's, and is let go when a
-// person detaches the workload. A workload of an engine or of Kubernetes that has ended stays
-// as long as a device of its lasts: a socket or a namespace that was passed to another process
-// may outlive it.
+// person detaches the workload, unless it is a pod. A workload of an engine or of Kubernetes that
+// has ended stays as long as a device of its lasts: a socket or a namespace that was passed to
+// another process may outlive it.
 //
 // What it does not do: look for devices. One whose other end was moved before any source had
 // found it is unknown here.
@@ -155,11 +155,11 @@ func (o *owner) add(list []discover.Workload, d discover.Device) (with []discove
 }
 
 // outlives reports whether a device counts as its workload's after the source has dropped the
-// workload. Containers end by themselves. A pod is detached when it has ended, or because a
-// person wants so: what is in its namespace then is let go, and goes with the namespace.
-// Other workloads are there until a person detaches them.
+// workload. Containers end by themselves, and a pod is detached when it has ended: its device goes
+// with its namespace, unless its root renamed the device, which hides it from the network's plugin,
+// and another process keeps the namespace. Other workloads are there until a person detaches them.
 func (o *owner) outlives() bool {
-	return o.workload.Kind == workload.KindDocker || o.workload.Kind == workload.KindPod && o.held
+	return o.workload.Kind == workload.KindDocker || o.workload.Kind == workload.KindPod
 }
 
 func joined(note, more string) string {

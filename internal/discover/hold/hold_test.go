@@ -173,7 +173,14 @@ func TestPorts(t *testing.T) {
 		},
 		"a pod that ends": {
 			{finds: finds(pod(1)), want: [2]string{"pod: v1"}},
-			{finds: finds(), want: [2]string{""}},
+			{finds: finds(), want: [2]string{"pod!: v1*"}},
+			{gone: 1, want: [2]string{""}},
+		},
+		"a pod of the same name after one that has ended": {
+			{finds: finds(pod(1)), want: [2]string{"pod: v1"}},
+			{finds: finds(), want: [2]string{"pod!: v1*"}},
+			{finds: finds(pod(2)), want: [2]string{"pod: v2 v1*"}},
+			{gone: 1, want: [2]string{"pod: v2"}},
 		},
 		"a pod that ends after it moved its device away": {
 			{finds: finds(pod(1)), want: [2]string{"pod: v1"}},

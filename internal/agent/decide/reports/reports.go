@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package reports says what differs between two reports of a source of workloads: which workloads
-// the engine considers the same though their names differ, and what changed, for a log. It consists
-// of functions of values.
+// the engine considers the same though their names differ, and what changed, for a log; and which
+// workloads are there after their end. It consists of functions of values.
 package reports
 
 import (
@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/agent/decide/labels"
 	"weir/internal/discover"
+	"weir/internal/workload"
 )
 
 // Renamed finds the workloads that the engine considers the same though their keys differ
@@ -68,4 +69,24 @@ func WhatIsNew(source string, before, after []discover.Workload) map[string]stri
 		why[key] = source + ": " + w.Name + " is gone"
 	}
 	return why
+}
+
+// Outlived reports whether something of a workload may be there after it is detached, which is the
+// workload's then, within its limits: a device that did not go with a pod, a socket that another
+// process has. The pod's cgroup is gone by then.
+func Outlived(w discover.Workload) bool { return w.Kind == workload.KindPod }
+
+// EndedPod reports whether a workload is what is left of a pod.
+func EndedPod(w discover.Workload) bool { return w.Kind == workload.KindPod && w.Ended }
+
+// WithEnd returns the workloads, of which that with a key has ended. It has no id any more: no pod of
+// Kubernetes is meant.
+func WithEnd(list []discover.Workload, key string) []discover.Workload {
+	list = slices.Clone(list)
+	for i := range list {
+		if list[i].Key == key {
+			list[i].ID, list[i].Ended = "", true
+		}
+	}
+	return list
 }
