@@ -207,11 +207,18 @@ func (m *Marker) Sockets(state plan.State) (Sockets, error) {
 // mostOwners is WEIR_OWNERS in bpf/weir.h.
 const mostOwners = 4096
 
-// fitting returns the oldest of the cgroups that are gone, as many as there is room for beside
-// those of the plan: a container that starts again and again, and has others keep its sockets,
-// may not keep a workload out of the table.
+// fitting returns as many of the cgroups that are gone as there is room for beside those of the plan:
+// of each workload as many as of the others, and its oldest ones. A container that starts again and
+// again, and has others keep its sockets, may keep neither a workload out of the table nor what is
+// left of another one.
 func fitting(gone []owned, room int) []owned {
 	slices.SortFunc(gone, func(a, b owned) int { return cmp.Compare(a.id, b.id) })
+	place, of := map[uint64]int{}, map[plan.ClassID]int{} // among those of its class; how many a class has
+	for _, o := range gone {
+		place[o.id] = of[o.class]
+		of[o.class]++
+	}
+	slices.SortStableFunc(gone, func(a, b owned) int { return cmp.Compare(place[a.id], place[b.id]) })
 	return gone[:min(len(gone), max(room, 0))]
 }
 

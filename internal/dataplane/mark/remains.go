@@ -9,9 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
-
-	"golang.org/x/sys/unix"
 
 	"weir/internal/dataplane"
 	"weir/internal/plan"
@@ -42,6 +39,7 @@ func (m remnants) leave(h groupHook, id uint64, from pin) error {
 	if err != nil {
 		return err
 	}
+	leftovers.forget(to)
 	return move(from, to)
 }
 
@@ -51,6 +49,7 @@ func (m remnants) regain(h groupHook, id uint64, to pin) error {
 	if err != nil {
 		return err
 	}
+	leftovers.forget(from)
 	return move(from, to)
 }
 
@@ -65,26 +64,20 @@ func move(from, to pin) error {
 // all returns what the programs of the cgroups are that have sockets and no processes, by
 // the cgroups' ids.
 func (m remnants) all() (map[uint64]identity, error) {
+	leftovers.Lock()
+	defer leftovers.Unlock()
 	left := map[uint64]identity{}
 	for _, h := range []groupHook{sends, opens} {
 		dir, err := m.conn.PinDir(m.opts, h.goneFolder())
 		if err != nil {
 			return nil, err
 		}
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return nil, fmt.Errorf("list the cgroups that are gone: %w", err)
+		f := leftovers.of(dir)
+		if err := m.look(h, dir, f); err != nil {
+			return nil, err
 		}
-		for _, entry := range entries {
-			id, err := strconv.ParseUint(entry.Name(), 10, 64)
-			if err != nil {
-				continue // not a pin of ours
-			}
-			if who, there, err := m.one(h, id); err != nil {
-				return nil, err
-			} else if there {
-				left[id] = who
-			}
+		for id, l := range f.known {
+			left[id] = l.who
 		}
 	}
 	return left, nil
@@ -104,26 +97,6 @@ func OpenSockets(opts dataplane.Options, log *slog.Logger) (map[plan.ClassID]boo
 	return open, errors.Join(err, m.Close())
 }
 
-// one returns what a cgroup's program is, if the cgroup has sockets and no processes.
-func (m remnants) one(h groupHook, id uint64) (who identity, there bool, err error) {
-	at, err := m.cgroupPin(h.goneFolder(), id)
-	if err != nil {
-		return who, false, err
-	}
-	path, err := cgroupPath(id)
-	switch {
-	case err == nil && populated(path):
-		return who, false, m.letGo(h, at, id, true)
-	case err != nil && !errors.Is(err, unix.ESTALE):
-		return who, false, err
-	}
-	l, who, err := m.open(at)
-	if l == nil || err != nil {
-		return who, false, err
-	}
-	return who, true, l.Close()
-}
-
 // removeAll removes the pins of what remains.
 func (m remnants) removeAll() error {
 	var failed error
@@ -134,6 +107,7 @@ func (m remnants) removeAll() error {
 		}
 		pins, _ := filepath.Glob(filepath.Join(dir, "*"))
 		for _, path := range pins {
+			leftovers.forget(pin{path: path})
 			failed = errors.Join(failed, os.Remove(path))
 		}
 	}

@@ -3,10 +3,12 @@
 package mark
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,10 +98,11 @@ func TestCgroupWithoutProcesses(t *testing.T) {
 	leavesNothing(t, m, opts)
 }
 
-// The cgroups that are gone take no place from those of the plan.
+// The cgroups that are gone take no place from those of the plan, and those of one workload none
+// from what is left of another.
 func TestRemainsLeaveRoom(t *testing.T) {
-	gone := []owned{{id: 9}, {id: 7}, {id: 8}}
-	for room, want := range map[int][]uint64{-1: {}, 0: {}, 2: {7, 8}, 3: {7, 8, 9}, 4: {7, 8, 9}} {
+	gone := []owned{{id: 9}, {id: 7}, {id: 8}, {id: 10, class: 2}, {id: 5, class: 3}, {id: 11, class: 2}}
+	for room, want := range map[int][]uint64{-1: {}, 0: {}, 2: {5, 7}, 3: {5, 7, 10}, 4: {5, 7, 10, 8}, 5: {5, 7, 10, 8, 11}, 6: {5, 7, 10, 8, 11, 9}, 9: {5, 7, 10, 8, 11, 9}} {
 		got := []uint64{}
 		for _, o := range fitting(slices.Clone(gone), room) {
 			got = append(got, o.id)
@@ -149,4 +152,64 @@ func leavesNothing(t *testing.T, m *Marker, opts dataplane.Options) {
 	if left, err := filepath.Glob(filepath.Join(opts.BPFFS, "*")); err != nil || len(left) > 0 {
 		t.Errorf("left after the cleanup: %v, %v", left, err)
 	}
+}
+
+// Many cgroups that are gone are read once for all links, and of those that are known only some by
+// turns.
+func TestLeftoversAreReadByTurns(t *testing.T) {
+	netnstest.Enter(t)
+	opts := netnstest.Options(t)
+	m, other := newMarker(t, opts, "tcx"), newMarker(t, opts, "tcx")
+	const number = lookedAt + 30
+	state := plan.State{Classes: []plan.Class{{ID: 0}, {ID: 6}}}
+	var open []io.Closer
+	for range number {
+		port := plan.Port{Cgroup: marktest.Cgroup(t), Class: 6}
+		attachTo(t, m, port)
+		open = append(open, marktest.SocketOf(t, port.Cgroup))
+		if err := os.Remove(port.Cgroup); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantPorts(t, m)
+	opened := func() int {
+		leftovers.Lock()
+		defer leftovers.Unlock()
+		sum := 0
+		for dir, f := range leftovers.folders {
+			if strings.HasPrefix(dir, opts.BPFFS) {
+				sum += f.opened
+			}
+		}
+		return sum
+	}
+	ask := func(m *Marker) (owners, pins int) {
+		t.Helper()
+		before := opened()
+		got, err := m.Sockets(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id := range got.Owners {
+			if id < 1<<63 { // no choice of the agent's
+				owners++
+			}
+		}
+		return owners, opened() - before
+	}
+	ask(m)
+	for _, m := range []*Marker{m, other, m} {
+		if owners, pins := ask(m); owners != number || pins != 0 {
+			t.Errorf("at once: %d of %d, and %d pins were opened", owners, number, pins)
+		}
+	}
+	time.Sleep(freshFor)
+	if owners, pins := ask(other); owners != number || pins != lookedAt {
+		t.Errorf("later: %d of %d, and %d pins were opened, not %d", owners, number, pins, lookedAt)
+	}
+	for _, socket := range open {
+		socket.Close()
+	}
+	until(t, func() bool { owners, _ := ask(m); return owners == 0 })
+	leavesNothing(t, m, opts)
 }
