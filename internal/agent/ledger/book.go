@@ -95,13 +95,6 @@ type book struct {
 	quotas map[string]*account
 }
 
-// account is what was sent and received since the begin of a period.
-type account struct {
-	Start    time.Time `json:"start"`
-	Sent     uint64    `json:"sent"`
-	Received uint64    `json:"received"`
-}
-
 func newBook(d day, bases map[string]*base, quotas map[string]*account) *book {
 	b := &book{date: d.Date, rows: map[series]*hours{}, bases: bases, quotas: quotas}
 	if b.bases == nil {

@@ -43,12 +43,13 @@ type Ledger struct {
 	written time.Time // when now.json was written, or tried to be
 	changed bool      // since then
 	failing bool      // that the disk does not take it was written down
+	earlier earlier
 }
 
 // Open reads what an earlier agent left in a folder, which need not exist. A file that cannot
 // be understood is moved aside, with a line in the log, and counting begins anew.
 func Open(dir string, log *slog.Logger) (*Ledger, error) {
-	l := &Ledger{dir: dir, log: log, book: newBook(day{}, nil, nil)}
+	l := &Ledger{dir: dir, log: log, book: newBook(day{}, nil, nil), earlier: newEarlier()}
 	if err := safepath.Folder(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("usage: %w", err)
 	}

@@ -319,3 +319,124 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Errorf("%v, %d MB were allocated", err, allocated>>20)
 	}
 }
+
+// history makes a ledger with 60 days of many rows, of which one is web's, with 1,000 bytes each day.
+func history(t testing.TB, rows int) *Ledger {
+	t.Helper()
+	l, err := Open(t.TempDir(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 60 {
+		d := day{Date: dateOf(start.AddDate(0, 0, -n))}
+		for i := range rows {
+			key := fmt.Sprintf("docker:c%d", i)
+			if i == 0 {
+				key = "docker:web"
+			}
+			d.Rows = append(d.Rows, row{series{key, key, "eth0", policy.Egress}, hours{22: 1000}})
+		}
+		if err := l.writeDay(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l
+}
+
+// standing follows the quota of web until all of it is known.
+func standing(t *testing.T, l *Ledger, at time.Time, q quota.Quota) quota.Standing {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		s := l.Follow(at, map[string]quota.Quota{"docker:web": q})["docker:web"]
+		if !l.book.quotas["docker:web"].Partial {
+			return s
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("not within 20 s")
+		}
+	}
+}
+
+// The start of a workload with a quota never waits for the files of days that are over, and one that
+// has ended and comes back has none read.
+func TestStartsReadNoDays(t *testing.T) {
+	q, err := quota.Parse("egress 1GB per month then tell")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := history(t, 2000)
+	l.Take(start, reading("a", 500)) // where counting begins
+	begin := time.Now()
+	l.Follow(start, map[string]quota.Quota{"docker:web": q})
+	if took := time.Since(begin); took > 100*time.Millisecond {
+		t.Errorf("a first start took %v", took)
+	}
+	l.Take(start, reading("a", 507))                        // while the files are read
+	if s := standing(t, l, start, q); s.Sent != 28*1000+7 { // of March
+		t.Errorf("%d bytes", s.Sent)
+	}
+	l.Follow(start, nil) // it has ended
+	l.Take(start, reading("a", 517))
+	if err := os.RemoveAll(l.dir); err != nil { // what is read now is not found
+		t.Fatal(err)
+	}
+	if s := l.Follow(start, map[string]quota.Quota{"docker:web": q})["docker:web"]; s.Sent != 28*1000+17 || l.book.quotas["docker:web"].Partial {
+		t.Errorf("back: %d bytes", s.Sent)
+	}
+	l.Follow(start.AddDate(0, 0, 5), nil)
+	if len(l.book.quotas) > 0 {
+		t.Errorf("after the period: %v", l.book.quotas)
+	}
+}
+
+// An agent that ends while the files are read leaves it to the next one. A workload that goes and comes
+// back meanwhile is counted once.
+func TestPartialAccounts(t *testing.T) {
+	q, err := quota.Parse("egress 1GB per month then tell")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := history(t, 10)
+	l.Take(start, reading("a", 500))
+	wanted := map[string]quota.Quota{"docker:web": q}
+	l.Follow(start, wanted)
+	l.Take(start, reading("a", 505))
+	l.Write(start)
+	next := open(t, l.dir)
+	next.Take(start, reading("a", 507))
+	if s := standing(t, next, start, q); s.Sent != 28*1000+7 {
+		t.Errorf("the next agent: %d bytes", s.Sent)
+	}
+	<-time.After(50 * time.Millisecond)
+	l = history(t, 10)
+	l.Take(start, reading("a", 500))
+	l.Follow(start, wanted)
+	l.Take(start, reading("a", 505))
+	l.Follow(start, nil)
+	l.Follow(start, wanted)
+	l.Take(start, reading("a", 507))
+	if s := standing(t, l, start, q); s.Sent != 28*1000+7 {
+		t.Errorf("gone and back: %d bytes", s.Sent)
+	}
+}
+
+// The accounts of workloads that are not there are bounded; those that have used the least go.
+func TestAccountsAreBounded(t *testing.T) {
+	q, err := quota.Parse("egress 1GB per month then tell")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, t.TempDir())
+	wanted := map[string]quota.Quota{}
+	for n := range mostAccounts + 10 {
+		wanted[fmt.Sprintf("docker:c%d", n)] = q
+	}
+	l.Follow(start, wanted)
+	for n := range mostAccounts + 10 {
+		l.book.quotas[fmt.Sprintf("docker:c%d", n)].Sent = uint64(n)
+	}
+	l.Follow(start, nil)
+	if n := len(l.book.quotas); n != mostAccounts || l.book.quotas["docker:c9"] != nil || l.book.quotas["docker:c10"] == nil {
+		t.Errorf("%d accounts", n)
+	}
+}

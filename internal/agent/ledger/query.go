@@ -30,17 +30,8 @@ func (l *Ledger) History() History { return History{l.dir, l.book.day()} }
 
 // Sum returns the bytes of a workload or group since a moment, in whole hours.
 func (h History) Sum(key string, since time.Time) (sent, received uint64, err error) {
-	err = h.each(since, time.Time{}, func(s series, _ time.Time, bytes uint64) bool {
-		switch {
-		case s.Key != key:
-		case s.Direction == policy.Ingress:
-			received += bytes
-		default:
-			sent += bytes
-		}
-		return true
-	})
-	return sent, received, err
+	s := h.sums(map[string]time.Time{key: since})
+	return s.of[key].Sent, s.of[key].Received, s.err
 }
 
 // each calls f for every hour with bytes from since on and before until, of which the zero

@@ -13,32 +13,6 @@ import (
 	"weir/internal/policy/times"
 )
 
-// Follow returns how far those with a quota have come at a moment, by key. What is new, and
-// what is in another period than before, begins with what the history has of the period, in
-// whole hours.
-func (l *Ledger) Follow(at time.Time, wanted map[string]quota.Quota) map[string]quota.Standing {
-	standings := make(map[string]quota.Standing, len(wanted))
-	for key, q := range wanted {
-		start, end := q.Period(at)
-		a := l.book.quotas[key]
-		if a == nil || !a.Start.Equal(start) {
-			a = &account{Start: start}
-			var err error
-			if a.Sent, a.Received, err = l.History().Sum(key, start); err != nil {
-				l.log.Error("a quota begins without what was used before", "key", key, "err", err)
-			}
-			l.book.quotas[key], l.changed = a, true
-		}
-		standings[key] = quota.Standing{Quota: q, Start: start, End: end, Sent: a.Sent, Received: a.Received}
-	}
-	for key := range l.book.quotas {
-		if _, ok := wanted[key]; !ok {
-			delete(l.book.quotas, key)
-		}
-	}
-	return standings
-}
-
 // limits is a quota that is reached, and where.
 type limits struct {
 	quota.Quota
