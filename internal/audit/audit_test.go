@@ -331,8 +331,31 @@ func TestRefusalsDoNotPushOthersOut(t *testing.T) {
 	for i := range 3 * maxAuthors { // nor do many authors fill the memory
 		l.Append(Entry{Who: Who{Via: ViaNode, Node: fmt.Sprint("n", i)}, Result: Refused})
 	}
-	if n := len(l.refused.buckets); n > maxAuthors+1 {
+	if n := len(l.limits.buckets); n > maxAuthors+1 {
 		t.Errorf("%d buckets", n)
+	}
+}
+
+// TestLabelsDoNotPushOthersOut: a container that is started 100,000 times with other labels fills no
+// file, and the next line says how many had none.
+func TestLabelsDoNotPushOthersOut(t *testing.T) {
+	l, _ := newLog(t)
+	at := start
+	l.now = func() time.Time { at = at.Add(time.Millisecond); return at } // 100 s in all
+	l.Append(Entry{Who: Who{Via: ViaSocket}, Action: "set-policy", Object: "evidence", Result: Done})
+	for i := range 100_000 {
+		l.Append(Entry{Who: Who{Via: ViaLabel}, Action: "policy", Object: fmt.Sprint("c", i%5000), Result: Done})
+	}
+	l.Append(Entry{Who: Who{Via: ViaSocket}, Action: "set-policy", Object: "later", Result: Done})
+	at = at.Add(labelEvery)
+	l.Append(Entry{Who: Who{Via: ViaLabel}, Action: "policy", Object: "last", Result: Done})
+	list := read(t, l, Query{})
+	total := 0
+	for _, e := range list {
+		total += 1 + e.Omitted
+	}
+	if len(list) > labelBurst+25 || list[0].Object != "evidence" || list[len(list)-2].Object != "later" || total != 100_003 {
+		t.Errorf("%d lines, which speak of %d entries; the first is of %s, the last but one of %s", len(list), total, list[0].Object, list[len(list)-2].Object)
 	}
 }
 

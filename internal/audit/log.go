@@ -35,12 +35,12 @@ type Log struct {
 	now  func() time.Time
 	max  int64 // size at which it is rotated
 
-	mu      sync.Mutex
-	file    *os.File // nil until the first line, and after a failure
-	size    int64
-	lost    int       // lines that could not be written
-	since   time.Time // of the first of them
-	refused limiter
+	mu     sync.Mutex
+	file   *os.File // nil until the first line, and after a failure
+	size   int64
+	lost   int       // lines that could not be written
+	since  time.Time // of the first of them
+	limits limiter
 }
 
 // New makes a log whose newest file is path. The file is made with its first line, so
@@ -65,7 +65,7 @@ func (l *Log) Append(entries ...Entry) {
 		if e.Time.IsZero() {
 			e.Time = l.now()
 		}
-		if e.Result == Refused && !l.refused.admit(&e) {
+		if e.bounded() && !l.limits.admit(&e) {
 			continue
 		}
 		lines = append(lines, e.line())
