@@ -38,6 +38,7 @@ import (
 
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/crowd"
 )
 
 const (
@@ -64,6 +65,8 @@ type Server struct {
 	own    string // password of the manager's own connection
 	pace   *pace
 	stop   func() // ends what runs beside the server
+	// refusals bounds the lines about connections that were refused, by node; "" = no member's.
+	refusals crowd.LinesOf
 }
 
 // Serve starts a server. What a former one kept in Dir is there again.
@@ -101,7 +104,7 @@ func Serve(ctx context.Context, opts ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bus: %w", err)
 	}
-	s.server.SetLogger(logger{opts.Log.With("component", "bus")}, false, false)
+	s.server.SetLogger(logger{opts.Log.With("component", "bus"), &crowd.LinesOf{}}, false, false)
 	s.server.Start()
 	if !s.server.ReadyForConnections(readyTimeout) {
 		s.server.Shutdown()
@@ -190,7 +193,9 @@ func (s *Server) Check(c server.ClientAuthentication) bool {
 		err = s.pace.admits(node, time.Now())
 	}
 	if err != nil {
-		log.Warn("connection to the bus refused", "node", node, "err", err)
+		if omitted, due := s.refusals.Due(node, time.Now()); due {
+			log.Warn("connection to the bus refused", "node", node, "err", err, "omitted", omitted)
+		}
 		return false
 	}
 	c.RegisterUser(&server.User{Username: node, Permissions: permissions(node)})
@@ -214,19 +219,29 @@ func permissions(node string) *server.Permissions {
 func inbox(member string) string { return "_INBOX_" + member }
 
 // logger writes the server's lines to the log of the whole process. The server says
-// much about itself, so its notices are logged at level debug.
-type logger struct{ to *slog.Logger }
+// much about itself, so its notices are logged at level debug. It has a line about each message and
+// each connection that it refuses; few of them are written of each sort.
+type logger struct {
+	to   *slog.Logger
+	said *crowd.LinesOf // by the format
+}
 
 func (l logger) Noticef(format string, v ...any) { l.to.Debug(line(format, v)) }
 func (l logger) Warnf(format string, v ...any) {
-	if text := line(format, v); !strings.Contains(text, "TLS Handshake First") { // all clients are ours and do
-		l.to.Warn(text)
+	if !strings.Contains(format, "TLS Handshake First") { // all clients are ours and do
+		l.warn(format, v)
 	}
 }
 func (l logger) Fatalf(format string, v ...any) { l.to.Error(line(format, v)) }
-func (l logger) Errorf(format string, v ...any) { l.to.Warn(line(format, v)) }
+func (l logger) Errorf(format string, v ...any) { l.warn(format, v) }
 func (l logger) Debugf(format string, v ...any) {}
 func (l logger) Tracef(format string, v ...any) {}
+
+func (l logger) warn(format string, v []any) {
+	if omitted, due := l.said.Due(format, time.Now()); due {
+		l.to.Warn(line(format, v), "omitted", omitted)
+	}
+}
 
 func line(format string, v []any) string {
 	return strings.ToValidUTF8(strings.TrimSpace(fmt.Sprintf(format, v...)), "?")
