@@ -14,15 +14,23 @@ import (
 var pairs = []string{"veth", "netkit", "vxcan"}
 
 // apart are kinds of devices from which packets come to a link by routing, or by the flows of
-// an Open vSwitch, and which the kernel does not call its children.
+// an Open vSwitch, and which the kernel does not call its children. A macvlan hands a frame for
+// another one of the same parent back to the host, which may forward it, as lo does.
 var apart = []string{
 	"vxlan", "geneve", "bareudp", "gre", "gretap", "erspan", "ip6gre", "ip6gretap", "ip6erspan", "ipip", "sit", "ip6tnl",
-	"vti", "vti6", "xfrm", "wireguard", "openvswitch",
+	"vti", "vti6", "xfrm", "wireguard", "ovpn", "ppp", "gtp", "amt", "pfcp", "hsr", "openvswitch",
+	"macvlan", "macvtap", "ipvlan", "ipvtap",
+}
+
+// tunnelOfNoKind reports whether a device has neither a kind nor hardware, as those of L2TP
+// (l2tpeth). Kernels before 5.14 do not tell hardware.
+func tunnelOfNoKind(dev netlink.Link, told bool) bool {
+	return told && dev.Type() == "device" && dev.Attrs().ParentDev == ""
 }
 
 // Above returns the devices by which packets of sockets of this host may come to a link: lo,
-// those that stand on the link (bridge, bond, team, VLAN, macsec and the like), all tunnels and
-// ports of an Open vSwitch, pairs with both ends here, and what stands on any of these.
+// those that stand on the link (bridge, bond, team, VLAN, macsec and the like), all tunnels,
+// macvlans and ports of an Open vSwitch, pairs with both ends here, and what stands on any of these.
 func (c *Conn) Above(link Device) ([]Device, error) {
 	all, err := dump.Whole(c.links.LinkList)
 	if err != nil {
@@ -33,10 +41,11 @@ func (c *Conn) Above(link Device) ([]Device, error) {
 
 func above(all []netlink.Link, link int) (list []Device) {
 	ends := []int{link}
+	told := slices.ContainsFunc(all, func(dev netlink.Link) bool { return dev.Attrs().ParentDev != "" })
 	for _, dev := range all {
 		attrs := dev.Attrs()
 		inside := slices.Contains(pairs, dev.Type()) && attrs.ParentIndex != 0 && attrs.NetNsID < 0
-		if attrs.Index != link && (attrs.Index == loopback || inside || slices.Contains(apart, dev.Type())) {
+		if attrs.Index != link && (attrs.Index == loopback || inside || slices.Contains(apart, dev.Type()) || tunnelOfNoKind(dev, told)) {
 			ends = append(ends, attrs.Index)
 		}
 	}
