@@ -34,7 +34,7 @@ var packetWays = []way{
 	{name: "raw IP", kinds: everyKind, how: "an IPPROTO_RAW socket", end: charged, open: byRaw},
 	{name: "an echo with a forged source", kinds: everyKind, how: "an echo request to the host, or to itself, as if from the server, which the kernel then answers", end: notHeld,
 		open: byEcho, condition: "the answer is the kernel's own, and counts as the host's: as one to a request from outside. " +
-			"`sysctl net.ipv4.icmp_ratemask=6169` bounds it to one packet a second to an address (TestForgedSources)"},
+			"`sysctl net.ipv4.icmp_ratemask=6169` bounds it to one packet a second to an address (TestForgedSources). IPv4 from a bridge that the host routes for is not answered with `net.ipv4.conf.BRIDGE.rp_filter=1` (TestForgedSourcesOfARoutedBridge)"},
 	{name: "fragments", kinds: everyKind, how: "datagrams in fragments", end: charged, open: byFrames(fragment, nil)},
 	{name: "extension headers", kinds: everyKind, how: "IPv6 with four extension headers", end: charged, open: byFrames(extended, nil)},
 	{name: "QinQ", kinds: everyKind, how: "frames with two VLAN tags", end: charged, open: byFrames(tagged, nil)},
