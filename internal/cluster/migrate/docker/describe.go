@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/docker/daemon"
 	"weir/internal/cluster/migrate/process"
 	"weir/internal/cluster/wire"
 )
@@ -43,16 +44,16 @@ func (e *Engine) Facts(ctx context.Context) (migrate.Facts, error) {
 	if err := unix.Statfs(p.file(info.DockerRootDir), &st); err == nil {
 		f.FreeBytes = int64(st.Bavail) * st.Bsize
 	}
-	version, err := output(p.command(ctx, "criu", "--version"))
+	version, err := daemon.Output(p.command(ctx, "criu", "--version"))
 	if err != nil {
 		f.CRIUTrouble = err.Error()
 		return f, nil
 	}
 	f.CRIU, _, _ = strings.Cut(strings.TrimPrefix(version, "Version: "), "\n")
-	if _, err := output(p.command(ctx, "criu", "check")); err != nil {
+	if _, err := daemon.Output(p.command(ctx, "criu", "check")); err != nil {
 		f.CRIUTrouble = err.Error()
 	}
-	_, err = output(p.command(ctx, "criu", "check", "--feature", "mem_dirty_track"))
+	_, err = daemon.Output(p.command(ctx, "criu", "check", "--feature", "mem_dirty_track"))
 	f.SoftDirty = err == nil
 	return f, nil
 }

@@ -8,12 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,9 +20,9 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
-	"golang.org/x/sys/unix"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/docker/daemon"
 	"weir/internal/cluster/wire"
 )
 
@@ -86,60 +84,20 @@ func (e *Engine) Address() string { return "unix://" + e.socket }
 // Close ends the connection.
 func (e *Engine) Close() error { return e.client.Close() }
 
-// daemon returns the process that listens on the engine's socket: dockerd, or the
-// init that opened the socket for it. Either has the mount namespace that counts.
-func (e *Engine) daemon() (pid int, err error) { return listener(e.socket) }
-
-// listener returns the process that listens on a unix socket.
-func listener(socket string) (pid int, err error) {
-	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close()
-	raw, err := conn.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var peer *unix.Ucred
-	if ctlErr := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); ctlErr != nil {
-		return 0, ctlErr
-	}
-	if err != nil {
-		return 0, fmt.Errorf("%s: whose socket is it: %w", socket, err)
-	}
-	if peer.Pid == 0 {
-		return 0, fmt.Errorf("%s: its daemon is in another process namespace; run the agent on the host itself", socket)
-	}
-	return int(peer.Pid), nil
-}
-
 // place says where the daemon lives: its mounts and its way to find programs.
 type place struct {
 	pid  int
 	path string // PATH
 }
 
+// place returns the process that listens on the engine's socket, dockerd, or the init that
+// opened the socket for it. Either has the mount namespace that counts.
 func (e *Engine) place() (place, error) {
-	pid, err := e.daemon()
+	pid, err := daemon.Listener(e.socket)
 	if err != nil {
 		return place{}, err
 	}
-	return place{pid: pid, path: environ(pid, "PATH", os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin")}, nil
-}
-
-// environ returns a variable of a process's environment.
-func environ(pid int, name, otherwise string) string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		return otherwise
-	}
-	for entry := range strings.SplitSeq(string(text), "\x00") {
-		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
-		}
-	}
-	return otherwise
+	return place{pid: pid, path: daemon.Environ(pid, "PATH", os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin")}, nil
 }
 
 // file returns the path by which this process reaches a path of the daemon's.
@@ -150,70 +108,6 @@ func (p place) file(path string) string {
 // command returns a command that runs among the daemon's mounts.
 func (p place) command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "nsenter", append([]string{"--mount=/proc/" + strconv.Itoa(p.pid) + "/ns/mnt", "--", "env", "PATH=" + p.path}, args...)...)
-}
-
-// output runs a command and returns what it printed; an error has its last line.
-func output(cmd *exec.Cmd) (string, error) {
-	var out, errs strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		lines := strings.Split(strings.TrimSpace(errs.String()+"\n"+out.String()), "\n")
-		return "", fmt.Errorf("%w: %s", err, lines[len(lines)-1])
-	}
-	return out.String(), nil
-}
-
-// shim is the process that containerd has beside each container, and knows which
-// runtime runs it and where that keeps its state.
-type shim struct {
-	pid     int
-	address string // of containerd
-	runtime string // e.g. "runc"
-	root    string // the runtime's --root
-}
-
-// shimOf finds the parent of a container's first process.
-func (e *Engine) shimOf(p place, init int) (shim, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", init))
-	if err != nil {
-		return shim{}, err
-	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	s := shim{runtime: "runc"}
-	if s.pid, err = strconv.Atoi(fields[1]); err != nil {
-		return s, err
-	}
-	args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.pid))
-	if err != nil {
-		return s, err
-	}
-	list := strings.Split(string(args), "\x00")
-	if i := slices.Index(list, "-address"); i >= 0 && i+1 < len(list) {
-		s.address = list[i+1]
-	}
-	bundle, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", s.pid))
-	if err != nil {
-		return s, err
-	}
-	text, err := os.ReadFile(p.file(filepath.Join(bundle, "options.json")))
-	if err != nil {
-		return s, fmt.Errorf("find the runtime of process %d: %w", init, err)
-	}
-	var options struct {
-		Root       string `json:"root"`
-		BinaryName string `json:"binary_name"`
-	}
-	if err := json.Unmarshal(text, &options); err != nil {
-		return s, fmt.Errorf("%s/options.json: %w", bundle, err)
-	}
-	if options.BinaryName != "" {
-		s.runtime = options.BinaryName
-	}
-	if s.root = options.Root; s.root == "" {
-		return s, fmt.Errorf("%s/options.json names no root of the runtime", bundle)
-	}
-	s.root = filepath.Join(s.root, filepath.Base(filepath.Dir(bundle))) // .../runtime-runc/moby
-	return s, nil
 }
 
 // Copy finds the container that was created for a migration.

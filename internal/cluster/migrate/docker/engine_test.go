@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/cluster/migrate/process"
+
 	"github.com/docker/docker/api/types/container"
 )
 
@@ -35,7 +37,7 @@ func TestTheReasonInALogOfCRIU(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := lastError(file), "inet: Connected TCP socket, consider using --tcp-established option."; got != want {
+	if got, want := process.LastError(file), "inet: Connected TCP socket, consider using --tcp-established option."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

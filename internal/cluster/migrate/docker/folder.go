@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"weir/internal/cluster/migrate/docker/daemon"
 )
 
 // folder is the place of a container's checkpoint: in the container's own folder, so
@@ -55,6 +57,14 @@ func folderIn(p place, root, id, move string) (folder, error) {
 // complete says whether the checkpoint is whole.
 func (f folder) complete() bool {
 	_, err := os.Stat(f.file(filepath.Join(f.own, "complete")))
+	return err == nil
+}
+
+// dumped says whether CRIU had written all of a checkpoint, of which nothing says that it is
+// whole because the agent or CRIU was killed meanwhile. CRIU writes its inventory last and ends
+// the processes after that. A folder with memory copied ahead is another.
+func (f folder) dumped() bool {
+	_, err := os.Stat(f.file(filepath.Join(f.images, "inventory.img")))
 	return err == nil
 }
 
@@ -133,7 +143,7 @@ func (f folder) offer() error {
 
 // sweep removes what containerd leaves of a checkpoint in its temporary folder.
 func (f folder) sweep(containerd int) {
-	for _, dir := range []string{environ(containerd, "XDG_RUNTIME_DIR", ""), environ(containerd, "TMPDIR", ""), "/tmp"} {
+	for _, dir := range []string{daemon.Environ(containerd, "XDG_RUNTIME_DIR", ""), daemon.Environ(containerd, "TMPDIR", ""), "/tmp"} {
 		if dir == "" {
 			continue
 		}
@@ -162,11 +172,11 @@ func (e *Engine) containerd(ctx context.Context, p place, id string) int {
 	if err != nil || r.State.Pid == 0 {
 		return p.pid
 	}
-	s, err := e.shimOf(p, r.State.Pid)
+	s, err := daemon.ShimOf(p.file, r.State.Pid)
 	if err != nil {
 		return p.pid
 	}
-	pid, err := listener(p.file(s.address))
+	pid, err := daemon.Listener(p.file(s.Address))
 	if err != nil {
 		return p.pid
 	}

@@ -18,13 +18,16 @@ import (
 	"github.com/docker/docker/api/types/mount"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/docker/daemon"
 	"weir/internal/cluster/migrate/pack"
 	"weir/internal/cluster/migrate/process"
 	"weir/internal/cluster/migrate/registry"
+	"weir/internal/cluster/migrate/remains"
 )
 
 const (
 	endTimeout   = 20 * time.Second // for Docker to notice that a container has ended
+	clearTimeout = 20 * time.Second
 	thawAttempts = 6
 	thawPause    = 500 * time.Millisecond // after which containerd has forgotten a failed restore
 )
@@ -56,10 +59,16 @@ func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outco
 		}
 		return out, refused("container %s does not run any more", o.Container.Name)
 	}
+	if _, err := e.clear(ctx, f, r); err != nil {
+		return out, err
+	}
 	if err := e.setRestart(ctx, id, container.RestartPolicy{Name: container.RestartPolicyDisabled}); err != nil {
 		return out, err
 	}
 	if err := e.dump(ctx, f, r.State.Pid, o); err != nil {
+		if !alive(r.State) && f.dumped() {
+			return out, err // the container goes back from it
+		}
 		return out, errors.Join(err, f.remove())
 	}
 	// Docker takes a moment to notice; the files to send are whole by now.
@@ -124,7 +133,7 @@ func (e *Engine) dump(ctx context.Context, f folder, init int, o migrate.Order) 
 }
 
 func (e *Engine) checkpoint(ctx context.Context, f folder, init int, o migrate.Order, to string, more ...string) error {
-	s, err := e.shimOf(f.place, init)
+	s, err := daemon.ShimOf(f.file, init)
 	if err != nil {
 		return err
 	}
@@ -134,42 +143,30 @@ func (e *Engine) checkpoint(ctx context.Context, f folder, init int, o migrate.O
 			return err
 		}
 	}
-	args := append([]string{s.runtime, "--root", s.root, "checkpoint", "--image-path", to, "--work-path", work, "--file-locks"}, more...)
+	args := append([]string{s.Runtime, "--root", s.Root, "checkpoint", "--image-path", to, "--work-path", work, "--file-locks"}, more...)
 	if len(o.Container.Connections) > 0 {
 		args = append(args, "--tcp-established")
 	}
-	if _, err := output(f.command(ctx, append(args, o.Container.ID)...)); err != nil {
-		if why := lastError(f.file(filepath.Join(work, "dump.log"))); why != "" {
-			if strings.Contains(why, "proto 262") {
-				why += " (a socket of MPTCP; start a Go program with GODEBUG=multipathtcp=0)"
-			}
-			return failed("CRIU cannot dump %s: %s", o.Container.Name, why)
-		}
-		return err
+	if _, err := daemon.Output(f.command(ctx, append(args, o.Container.ID)...)); err != nil {
+		return e.notDumped(ctx, f, init, o, err)
 	}
 	return os.RemoveAll(f.file(work))
 }
 
-// lastError returns the last line of CRIU's log that says what went wrong before it
-// gave up.
-func lastError(log string) string {
-	text, err := os.ReadFile(log)
-	if err != nil {
-		return ""
-	}
-	why := ""
-	for line := range strings.Lines(string(text)) {
-		_, said, ok := strings.Cut(line, "Error (")
-		if !ok || strings.Contains(said, "Dumping FAILED") || strings.Contains(said, "Restoring FAILED") {
-			continue
+// notDumped says why a dump has failed, once nothing of it is left in the container.
+func (e *Engine) notDumped(ctx context.Context, f folder, init int, o migrate.Order, err error) error {
+	if why := process.LastError(f.file(filepath.Join(f.own, "work", "dump.log"))); why != "" {
+		if strings.Contains(why, "proto 262") {
+			why += " (a socket of MPTCP; start a Go program with GODEBUG=multipathtcp=0)"
 		}
-		_, said, _ = strings.Cut(said, "): ")
-		// The rest of these are consequences of what came before.
-		if why == "" || !strings.Contains(said, "Can't get rlimit") && !strings.Contains(said, "Unable to detach from") {
-			why = strings.TrimSpace(said)
-		}
+		err = failed("CRIU cannot dump %s: %s", o.Container.Name, why)
 	}
-	return why
+	// Also if the caller has given up: the container is cut off otherwise.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearTimeout)
+	defer cancel()
+	r := container.InspectResponse{ContainerJSONBase: &container.ContainerJSONBase{ID: o.Container.ID, State: &container.State{Running: true, Pid: init}}}
+	_, clearErr := e.clear(ctx, f, r)
+	return errors.Join(err, clearErr)
 }
 
 func (e *Engine) setRestart(ctx context.Context, id string, policy container.RestartPolicy) error {
@@ -209,8 +206,18 @@ func (e *Engine) waitEnd(ctx context.Context, id string) error {
 // none that can be restored, with its files alone.
 func (e *Engine) thaw(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
 	id := o.Container.ID
+	f, err := e.folder(ctx, id, o.Move)
+	if err != nil {
+		return out, err
+	}
+	if _, err := remains.End(ctx, remains.At(f.own)); err != nil {
+		return out, err
+	}
 	r, err := e.settled(ctx, id)
 	if err != nil {
+		return out, err
+	}
+	if out.Note, err = e.clear(ctx, f, r); err != nil {
 		return out, err
 	}
 	if !r.State.Running {
@@ -238,7 +245,7 @@ func (e *Engine) start(ctx context.Context, id, move string) (note string, err e
 		return "", err
 	}
 	why := "it has no checkpoint"
-	if f.complete() {
+	if f.complete() || f.dumped() {
 		for range thawAttempts {
 			if err = f.offer(); err != nil {
 				return "", err
@@ -249,6 +256,9 @@ func (e *Engine) start(ctx context.Context, id, move string) (note string, err e
 			why = err.Error()
 			if r, inspectErr := e.client.ContainerInspect(ctx, id); inspectErr == nil && r.State.Running {
 				return "", nil
+			}
+			if err := endHalf(ctx, e.client, f.place, id); err != nil {
+				return "", err
 			}
 			select {
 			case <-ctx.Done():

@@ -381,7 +381,10 @@ func (e *Engine) restore(ctx context.Context, o migrate.Order) (out migrate.Outc
 	if err := f.offer(); err != nil {
 		return out, err
 	}
-	return out, e.client.ContainerStart(ctx, id, container.StartOptions{CheckpointID: f.name})
+	if err := e.client.ContainerStart(ctx, id, container.StartOptions{CheckpointID: f.name}); err != nil {
+		return out, errors.Join(err, endHalf(ctx, e.client, f.place, id))
+	}
+	return out, nil
 }
 
 // Hold implements migrate.Engine.
@@ -467,12 +470,15 @@ func (e *Engine) discard(ctx context.Context, o migrate.Order) (out migrate.Outc
 		if err != nil {
 			return out, err
 		}
-		daemon := e.containerd(ctx, f.place, id)
+		containerd := e.containerd(ctx, f.place, id)
 		err = e.client.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 		if err != nil && !errdefs.IsNotFound(err) {
 			return out, err
 		}
-		f.sweep(daemon)
+		f.sweep(containerd)
+		if err := endHalf(ctx, e.client, f.place, id); err != nil {
+			return out, err
+		}
 	}
 	volumes, err := e.client.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", migrate.MoveLabel+"="+o.Move))})
 	if err != nil {

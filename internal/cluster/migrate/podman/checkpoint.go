@@ -4,10 +4,17 @@ package podman
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/remains"
 )
+
+// clearTimeout bounds how long it may take to tidy up after a dump or a restore that failed.
+const clearTimeout = 20 * time.Second
 
 // preCopy writes the memory of the container, which runs on.
 func (e *Engine) preCopy(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
@@ -24,8 +31,12 @@ func (e *Engine) export(ctx context.Context, file string, o migrate.Order, optio
 	if len(o.Container.Connections) > 0 && !o.CloseConnections {
 		args = append(args, "--tcp-established")
 	}
-	if _, err := e.run(ctx, append(append(args, options...), "--", o.Container.ID)...); err != nil {
+	if _, err := e.clear(ctx, o.Container.ID); err != nil {
 		return out, err
+	}
+	if _, err := e.run(ctx, append(append(args, options...), "--", o.Container.ID)...); err != nil {
+		_, clearErr := e.clear(ctx, o.Container.ID)
+		return out, errors.Join(err, clearErr)
 	}
 	info, err := os.Stat(part)
 	if err != nil {
@@ -57,12 +68,44 @@ func (e *Engine) restore(ctx context.Context, o migrate.Order) error {
 		args = append(args, "--tcp-established")
 	}
 	_, err := e.run(ctx, args...)
+	if err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearTimeout)
+	defer cancel()
+	if r, inspectErr := e.inspect(ctx, o.Container.ID); noContainer(inspectErr) || inspectErr == nil && !r.State.Running {
+		_, halfErr := remains.Half(ctx, remains.Here, o.Container.ID)
+		err = errors.Join(err, halfErr)
+	}
 	return err
+}
+
+// clear takes away what a dump that was killed has left in a container that runs: CRIU itself,
+// its rules, its freeze. Also if the caller has given up: the container is cut off otherwise.
+// The note says what was found, "" for nothing.
+func (e *Engine) clear(ctx context.Context, id string) (note string, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearTimeout)
+	defer cancel()
+	if _, err := remains.End(ctx, remains.On(id, remains.Checkpoint)); err != nil {
+		return "", err
+	}
+	r, err := e.inspect(ctx, id)
+	if err != nil || !r.State.Running || r.State.Paused || r.State.Pid == 0 {
+		return "", err
+	}
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", r.State.Pid)); err != nil {
+		return "", nil // podman has not noticed its end yet
+	}
+	taken, err := remains.Clear(ctx, remains.Here, r.State.Pid, id)
+	return remains.Note(taken), err
 }
 
 // thaw brings the container back on this node. Its archive has all of it, so the old
 // one may go first; if this is interrupted there, the next call goes on.
 func (e *Engine) thaw(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	if out.Note, err = e.clear(ctx, o.Container.ID); err != nil && !noContainer(err) {
+		return out, err
+	}
 	r, err := e.inspect(ctx, o.Container.ID)
 	if err != nil && !noContainer(err) {
 		return out, err

@@ -41,6 +41,31 @@ func TCPMode(file string) string {
 	return mode
 }
 
+// LastError returns the last line of CRIU's log that says what went wrong before it
+// gave up.
+func LastError(log string) string {
+	text, err := os.ReadFile(log)
+	if err != nil {
+		return ""
+	}
+	why := ""
+	for line := range strings.Lines(string(text)) {
+		_, said, ok := strings.Cut(line, "Error (")
+		if !ok || strings.Contains(said, "Dumping FAILED") || strings.Contains(said, "Restoring FAILED") {
+			continue
+		}
+		_, said, _ = strings.Cut(said, "): ")
+		if strings.HasPrefix(said, "rlimit: Can't setup") {
+			continue // CRIU goes on without
+		}
+		// The rest of these are consequences of what came before.
+		if why == "" || !strings.Contains(said, "Can't get rlimit") && !strings.Contains(said, "Unable to detach from") {
+			why = strings.TrimSpace(said)
+		}
+	}
+	return why
+}
+
 // CPUFlags returns the features of the machine's first CPU.
 func CPUFlags() []string {
 	f, err := os.Open("/proc/cpuinfo")
@@ -81,7 +106,7 @@ func FolderSize(folder string) (size int64) {
 // to carry, in bytes: memory without files behind it. Of memory that several
 // processes share, each has its part.
 func Memory(init int) (size int64) {
-	for _, pid := range descendants(init) {
+	for _, pid := range Descendants(init) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 		if err != nil {
 			continue // it has just ended
@@ -96,8 +121,8 @@ func Memory(init int) (size int64) {
 	return size
 }
 
-// descendants of a process, itself first.
-func descendants(init int) []int {
+// Descendants returns the processes below a process, itself first.
+func Descendants(init int) []int {
 	list := []int{init}
 	for i := 0; i < len(list); i++ {
 		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", list[i]))
