@@ -44,6 +44,8 @@ var past = map[string]string{
 	"cluster/migrate/pack/unpack.go":          engines + ", by descriptor",
 	"cluster/migrate/podman/parts.go":         "the folder of state, which is examined at the start",
 	"cluster/migrate/process/process.go":      kernels,
+	"cluster/migrate/process/strangers.go":    kernels,
+	"cluster/migrate/process/undumpable.go":   kernels,
 	"cluster/migrate/registry/registry.go":    managers,
 	"cluster/migrate/remains/end.go":          kernels,
 	"cluster/migrate/remains/freeze.go":       kernels,

@@ -147,11 +147,24 @@ func NotAccepted(list []Finding) error {
 	if len(list) == 0 {
 		return nil
 	}
+	return &Error{Code: CodeNotAccepted, Msg: joined(list)}
+}
+
+// Refusal is nil for no findings, else one definite answer with all of them: the step is not
+// taken.
+func Refusal(list []Finding) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return &Error{Code: CodeRefused, Msg: joined(list)}
+}
+
+func joined(list []Finding) string {
 	texts := make([]string, len(list))
 	for i, f := range list {
 		texts[i] = f.String()
 	}
-	return &Error{Code: CodeNotAccepted, Msg: strings.Join(texts, "; ")}
+	return strings.Join(texts, "; ")
 }
 
 func show(value any) string {

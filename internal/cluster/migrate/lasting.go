@@ -9,7 +9,7 @@ import (
 
 // passing lists the codes of findings that may be gone when a pre-flight is made
 // again, though neither the container nor a node's settings have changed.
-var passing = []string{"same-node", "paused", "not-running", "disk", "tcp", "tcp-close", "bound"}
+var passing = []string{"same-node", "paused", "not-running", "disk", "tcp", "tcp-close", "bound", "traced"}
 
 // Lasting returns the code of the refusal in an error that stays until the container or a
 // node is changed, "" if there is none.

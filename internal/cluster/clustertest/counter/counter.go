@@ -24,6 +24,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // Tick is the time between two counts.
@@ -37,10 +40,11 @@ type Options struct {
 	MiB   int   // mib: of memory
 	Files int   // files: MiB of random data that it writes into /state/data at the start
 	TCP   bool  // tcp=1: it listens on port 7000 and tells each line to who connects
+	Uring bool  // uring=1: it holds a ring of io_uring
 	Send  *Send // send=NAME,BPS,HOST:PORT
 }
 
-// Main counts until it is ended. args are "mib=100", "files=20", "tcp=1",
+// Main counts until it is ended. args are "mib=100", "files=20", "tcp=1", "uring=1",
 // "send=web,20000000,10.77.0.1:9000".
 func Main(args []string) error {
 	var o Options
@@ -53,6 +57,8 @@ func Main(args []string) error {
 			o.Files = n
 		case scan(arg, "tcp=%d", &n):
 			o.TCP = n > 0
+		case scan(arg, "uring=%d", &n):
+			o.Uring = n > 0
 		case strings.HasPrefix(arg, "send="):
 			send, err := parseSend(strings.TrimPrefix(arg, "send="))
 			if err != nil {
@@ -104,6 +110,12 @@ func (o Options) run() error {
 	if o.TCP {
 		if err := serve(told); err != nil {
 			return err
+		}
+	}
+	if o.Uring {
+		var params [120]byte // of struct io_uring_params
+		if _, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 4, uintptr(unsafe.Pointer(&params)), 0); errno != 0 {
+			return fmt.Errorf("io_uring: %w", errno)
 		}
 	}
 	if o.Send != nil {

@@ -98,6 +98,9 @@ func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, 
 	if c.Running && c.Pid > 0 {
 		c.MemoryBytes = process.Memory(c.Pid)
 		c.Connections, c.Bound = process.Sockets(c.Pid)
+		if c.Obstacles, err = unmovable(ctx, e.client, p, r); err != nil {
+			return c, definite(ctx, err)
+		}
 	}
 	c.Obstacles = append(c.Obstacles, obstacles(r)...)
 	c.Config, err = json.Marshal(config{Inspect: r})

@@ -62,6 +62,10 @@ func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outco
 	if _, err := e.clear(ctx, f, r); err != nil {
 		return out, err
 	}
+	// What the pre-flight saw may have changed. After this nothing is named beforehand.
+	if list, err := unmovable(ctx, e.client, f.place, r); err != nil || len(list) > 0 {
+		return out, errors.Join(migrate.Refusal(list), err)
+	}
 	if err := e.setRestart(ctx, id, container.RestartPolicy{Name: container.RestartPolicyDisabled}); err != nil {
 		return out, err
 	}

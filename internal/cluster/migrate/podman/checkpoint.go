@@ -34,6 +34,12 @@ func (e *Engine) export(ctx context.Context, file string, o migrate.Order, optio
 	if _, err := e.clear(ctx, o.Container.ID); err != nil {
 		return out, err
 	}
+	// What the pre-flight saw may have changed. After this nothing is named beforehand.
+	if r, err := e.inspect(ctx, o.Container.ID); err != nil {
+		return out, err
+	} else if list := e.unmovable(ctx, r); r.State.Pid > 0 && len(list) > 0 {
+		return out, migrate.Refusal(list)
+	}
 	if _, err := e.run(ctx, append(append(args, options...), "--", o.Container.ID)...); err != nil {
 		_, clearErr := e.clear(ctx, o.Container.ID)
 		return out, errors.Join(err, clearErr)

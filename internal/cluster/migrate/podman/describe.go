@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -137,6 +139,9 @@ func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, 
 		c.Connections, c.Bound = process.Sockets(c.Pid)
 	}
 	c.Obstacles = obstacles(r)
+	if c.Running && c.Pid > 0 {
+		c.Obstacles = append(c.Obstacles, e.unmovable(ctx, r)...)
+	}
 	return c, nil
 }
 
@@ -160,4 +165,27 @@ func obstacles(r inspection) (list []migrate.Finding) {
 		refuse("device", "it has the host's device "+d.PathOnHost, "start it without --device")
 	}
 	return list
+}
+
+// secondLook is the time after which a process of no container has to be in a container's
+// namespace still.
+const secondLook = 300 * time.Millisecond
+
+var libpod = regexp.MustCompile(`libpod-([0-9a-f]{64})`)
+
+// unmovable returns what stands against a dump of a container as its processes are now: what
+// CRIU cannot dump, and containers and processes that share a namespace with it.
+func (e *Engine) unmovable(ctx context.Context, r inspection) []migrate.Finding {
+	nameOf := func(groups string) string {
+		found := libpod.FindStringSubmatch(groups)
+		if found == nil {
+			return ""
+		}
+		if other, err := e.inspect(ctx, found[1]); err == nil {
+			return other.Name
+		}
+		return fmt.Sprintf("%.12s", found[1])
+	}
+	look := func() []process.Stranger { return process.Strangers(r.State.Pid, r.ID, os.Getpid()) }
+	return append(process.Undumpable(r.State.Pid), process.Staying(look, nameOf, func() { time.Sleep(secondLook) })...)
 }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// EachSocket calls f with a descriptor of each socket of a process. Sockets that cannot be had,
+// since they have just been closed or a right is missing, are left out.
+func EachSocket(pid int, f func(fd int) error) error {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // it has just ended
+	}
+	handle, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(handle)
+	for _, entry := range list {
+		to, err := os.Readlink(dir + "/" + entry.Name())
+		n, errNumber := strconv.Atoi(entry.Name())
+		if err != nil || errNumber != nil || !strings.HasPrefix(to, "socket:") {
+			continue
+		}
+		fd, err := unix.PidfdGetfd(handle, n, 0)
+		if err != nil {
+			continue
+		}
+		err = f(fd)
+		_ = unix.Close(fd)
+		if err != nil {
+			return fmt.Errorf("process %d: descriptor %d: %w", pid, n, err)
+		}
+	}
+	return nil
+}
