@@ -9,6 +9,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 
+	"weir/internal/cluster/migrate/announce"
 	"weir/internal/cluster/migrate/remains"
 )
 
@@ -42,3 +43,19 @@ func endHalf(ctx context.Context, engine *client.Client, p place, id string) err
 }
 
 func (p place) remains() remains.Place { return remains.Place{Root: p.file("/"), Command: p.command} }
+
+// announced tells the networks of a container that runs here now where its addresses are. That
+// it could not is no reason to give up a move; the note says it, "" for nothing.
+func announced(ctx context.Context, engine *client.Client, find func() (place, error), id string) (note string) {
+	p, err := find()
+	if err == nil {
+		var r container.InspectResponse
+		if r, err = engine.ContainerInspect(ctx, id); err == nil && r.State.Pid > 0 {
+			err = announce.Addresses(r.State.Pid, p.pid)
+		}
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}

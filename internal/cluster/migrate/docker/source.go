@@ -228,6 +228,9 @@ func (e *Engine) thaw(ctx context.Context, o migrate.Order) (out migrate.Outcome
 		if out.Note, err = e.start(ctx, id, o.Move); err != nil {
 			return out, err
 		}
+		if note := announced(ctx, e.client, e.place, id); note != "" {
+			out.Note = strings.TrimPrefix(out.Note+"; "+note, "; ")
+		}
 	} else if r.State.Paused {
 		if err := e.client.ContainerUnpause(ctx, id); err != nil {
 			return out, err

@@ -447,6 +447,7 @@ func (e *Engine) confirm(ctx context.Context, o migrate.Order) (out migrate.Outc
 	if err != nil {
 		return out, err
 	}
+	out.Note = announced(ctx, e.client, e.place, id)
 	if err := e.giveRestart(ctx, id, o); err != nil {
 		return out, err
 	}

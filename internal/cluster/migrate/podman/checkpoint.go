@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/announce"
 	"weir/internal/cluster/migrate/remains"
 )
 
@@ -130,5 +131,19 @@ func (e *Engine) thaw(ctx context.Context, o migrate.Order) (out migrate.Outcome
 	if err := e.restore(ctx, o); err != nil {
 		return out, err
 	}
+	out.Note = e.announce(ctx, o.Container.ID)
 	return out, e.tidy(o.Move)
+}
+
+// announce tells the networks of a container that runs here now where its addresses are. That
+// it could not is no reason to give up a move; the note says it, "" for nothing.
+func (e *Engine) announce(ctx context.Context, id string) (note string) {
+	r, err := e.inspect(ctx, id)
+	if err == nil && r.State.Pid > 0 {
+		err = announce.Addresses(r.State.Pid, os.Getpid())
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
 }

@@ -149,6 +149,10 @@ func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (ou
 		}
 		return out, e.restore(ctx, o)
 	case migrate.StepConfirm:
+		id, _, copyErr := e.Copy(ctx, o.Move)
+		if copyErr == nil && id != "" {
+			out.Note = e.announce(ctx, id)
+		}
 		err = e.tidy(o.Move)
 	case migrate.StepForget:
 		err = e.remove(ctx, o.Container.ID, "-v")
