@@ -46,8 +46,8 @@ func newTrap(t *testing.T) trap {
 	return set
 }
 
-// killAt kills a program (criu, or runc above it) on a node at the moment when a log of CRIU's
-// has a mark: CRIU goes on by a millisecond at a time. The function returned ends the wait and
+// killAt kills a program (criu, or runc above it; with "" CRIU stands still from then on) on a
+// node at the moment when a log of CRIU's has a mark: CRIU goes on by a millisecond at a time. The function returned ends the wait and
 // says whether it came to that.
 func (set trap) killAt(t *testing.T, n *clustertest.Node, log, mark, program string) func() bool {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -88,6 +88,9 @@ func killIn(ctx context.Context, n *clustertest.Node, criu int, log, mark, progr
 			text, _ := os.ReadFile(l)
 			if !bytes.Contains(text, []byte(mark)) {
 				continue
+			}
+			if program == "" {
+				return true
 			}
 			for _, pid := range programs(n, program) {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -267,4 +270,80 @@ func (b *bed) remnants(n *clustertest.Node) (list []string) {
 		list = append(list, fmt.Sprintf("%d cables to %d containers", cables, len(known)))
 	}
 	return list
+}
+
+// TestNothingOfAKilledAgentStays: the source's agent is killed while CRIU dumps, and CRIU stands
+// still. The next agent finds it, ends it, and the container goes on with its memory.
+func TestNothingOfAKilledAgentStays(t *testing.T) {
+	set := newTrap(t)
+	b := &faultBed{bed: newBed(t, clustertest.Options{Nodes: []string{"a", "b"}})}
+	const name = "count"
+	before := b.leftovers("b", name)
+	b.start("a", name, nil, "mib=16", "tcp=1")
+	for _, mark := range []string{"SEIZE", "net: Collecting netns"} {
+		p := b.check(name, "a", "b", migrate.Request{})
+		b.must(p.Err())
+		j, err := b.journals.Begin(p.Order)
+		b.must(err)
+		reached := set.killAt(t, b.Node("a"), criuLogs["a"], mark, "")
+		source, dead := abandoned{b.nodes["a"], make(chan bool)}, make(chan bool)
+		go func() { // the agent that dies: it learns nothing any more, and does nothing
+			defer close(dead)
+			defer func() { _ = recover() }()
+			_, _ = migrate.Run(context.Background(), source, b.nodes["b"], j, nil)
+		}()
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			if _, err := os.Stat(set.file); err != nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("CRIU has not come to %q", mark)
+			}
+		}
+		reached()
+		b.must(j.Close())
+		b.restartAgent("a")
+		open, err := b.journals.Unfinished()
+		b.must(err)
+		if len(open) != 1 {
+			t.Fatalf("%d journals are unfinished", len(open))
+		}
+		r, err := migrate.Resume(context.Background(), b.agent("a"), b.nodes["b"], open[0], nil)
+		b.must(errors.Join(err, open[0].Close()))
+		close(source.gone)
+		<-dead
+		t.Logf("%q: %s after %v: %s; %s", mark, r.State, r.Downtime.Round(time.Millisecond), r.Err, r.Warning)
+		if r.State != wire.MoveRolledBack || strings.Contains(r.Warning, "without") {
+			t.Fatalf("%q: %s: %s; %s", mark, r.State, r.Err, r.Warning)
+		}
+		b.reaches("a", name)
+		c := b.waitCount("a", name, 0)
+		if c = b.waitCount("a", name, c.Last+3); c.Starts != 1 {
+			t.Errorf("%q: it has started %d times", mark, c.Starts)
+		}
+		for _, n := range b.Nodes() {
+			if got := b.remnants(n); len(got) > 0 {
+				t.Errorf("%q: left on %s: %q", mark, n.Name, got)
+			}
+		}
+		if got := b.leftovers("b", name); got != before {
+			t.Errorf("%q: left on b:\n%s\nwanted:\n%s", mark, got, before)
+		}
+	}
+}
+
+// abandoned is a node whose agent dies during its step freeze: no answer comes, and what the
+// agent would have done after that does not happen.
+type abandoned struct {
+	migrate.Node
+	gone chan bool
+}
+
+func (n abandoned) Do(ctx context.Context, step migrate.Step, o migrate.Order) (migrate.Outcome, error) {
+	if step != migrate.StepFreeze {
+		return n.Node.Do(ctx, step, o)
+	}
+	go func() { _, _ = n.Node.Do(context.Background(), step, o) }()
+	<-n.gone
+	panic(crash{})
 }
