@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podman
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
+)
+
+// lockKills puts programs before those of iptables that do the same, and then, once, kill the
+// CRIU that has called them. It returns the file that sets them.
+func lockKills(t *testing.T) (set string) {
+	t.Helper()
+	dir := t.TempDir()
+	set = filepath.Join(dir, "set")
+	const script = `#!/bin/sh
+%[1]s "$@"
+result=$?
+pid=$$
+while [ -e %[2]s ] && [ "$pid" -gt 1 ]; do
+	if tr '\0' ' ' </proc/$pid/cmdline | grep -q -e 'dump --rpc' -e ' swrk '; then
+		rm %[2]s
+		kill -9 "$pid"
+	fi
+	pid=$(sed -n 's/^PPid:[[:space:]]*//p' /proc/$pid/status)
+done
+exit "$result"
+`
+	for _, name := range []string{"iptables-restore", "iptables-legacy-restore", "iptables-nft-restore"} {
+		if real, err := exec.LookPath(name); err == nil {
+			if err := os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, script, real, set), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return set
+}
+
+// TestNothingOfAKilledDumpStays: CRIU is killed behind its network lock. The container goes on,
+// and nothing drops its packets.
+func TestNothingOfAKilledDumpStays(t *testing.T) {
+	set := lockKills(t)
+	bed := newBed(t)
+	bed.start(t, "mib=8")
+	p, err := migrate.Check(t.Context(), bed.a.local, bed.b.local, migrate.Request{Move: "killed", Container: "web"})
+	if err == nil {
+		err = p.Err()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := bed.journals.Begin(p.Order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if err := os.WriteFile(set, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := migrate.Run(t.Context(), bed.a.local, bed.b.local, j, nil)
+	if err != nil || r.State != wire.MoveRolledBack || strings.Contains(r.Warning, "without") {
+		t.Fatalf("%s: %v: %s; %s", r.State, err, r.Err, r.Warning)
+	}
+	if _, err := os.Stat(set); err == nil {
+		t.Fatal("no CRIU was killed")
+	}
+	c, err := bed.a.inspect(t.Context(), "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range []string{"iptables-save", "ip6tables-save"} {
+		out, err := exec.Command("nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", c.State.Pid), "--", tool).CombinedOutput()
+		if err != nil || strings.Contains(string(out), "CRIU") {
+			t.Errorf("%s: %v\n%s", tool, err, out)
+		}
+	}
+	now := bed.a.count(t, 0)
+	if now = bed.a.count(t, now.Last+3); now.Starts != 1 {
+		t.Errorf("it has started %d times", now.Starts)
+	}
+	bed.move(t, bed.a, bed.b, "after")
+}
