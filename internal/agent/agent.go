@@ -98,6 +98,7 @@ type Agent struct {
 	loop
 	allocator
 	accounts
+	observers
 	teller  *notify.Teller
 	opts    Options
 	log     *slog.Logger
@@ -311,7 +312,8 @@ func (a *Agent) tick(ctx context.Context) {
 	}
 	a.regulator.step(ctx, now, a.links)
 	m := moment{a.decided, a.links}
-	a.readers.Publish(func() api.Sample { return m.sample(now, false) }, m.tell(now, a))
+	seen, events := m.look(a, now)
+	a.readers.Publish(func() api.Sample { return m.sample(seen, false) }, events)
 }
 
 // tend brings up the links that are not, and looks after the others.

@@ -197,7 +197,7 @@ func TestNotHeldOnTheNextKernel(t *testing.T) {
 		if err != nil || !slices.Equal(status.NotHeld, []string{"cam", "pbx", "web", "office"}) {
 			t.Errorf("not held: %v, %v", status.NotHeld, err)
 		}
-		if problems := status.Assess(); len(problems) != 1 || !strings.Contains(problems[0], "cam, pbx, web and 1 more: a part of the policy is not held") {
+		if problems := status.Problems; len(problems) != 1 || !strings.Contains(problems[0].Text, "cam, pbx, web and 1 more: a part of the policy is not held") {
 			t.Errorf("problems %q", problems)
 		}
 		web := h.workload("web")
@@ -330,7 +330,7 @@ func TestStartWithLinkGaps(t *testing.T) {
 				l.NotHeld[1].Field != "overhead" || l.NotHeld[1].Value != "-4" || l.NotHeld[0].Accepted != accept {
 				t.Errorf("link %+v", l)
 			}
-			problems := strings.Join(status.Assess(), "\n")
+			problems := said(status.Problems)
 			if accept != (problems == "") || !accept && !strings.Contains(problems, "link eth0: scheduler qcon is not held on this kernel: HTB") {
 				t.Errorf("accepted %t, problems %q", accept, problems)
 			}
@@ -346,8 +346,8 @@ func TestStartWithLinkGaps(t *testing.T) {
 			if l := h.kernel.State("eth0").Link; l.Scheduler != "qcon" || l.Overhead() != -4 {
 				t.Errorf("on a kernel that holds it %+v", l)
 			}
-			if status, _ := h.Status(t.Context()); len(status.Links[0].NotHeld) > 0 || status.Links[0].Scheduler != "qcon" || len(status.Assess()) > 0 {
-				t.Errorf("on a kernel that holds it %+v, %q", status.Links[0], status.Assess())
+			if status, _ := h.Status(t.Context()); len(status.Links[0].NotHeld) > 0 || status.Links[0].Scheduler != "qcon" || len(status.Problems) > 0 {
+				t.Errorf("on a kernel that holds it %+v, %q", status.Links[0], status.Problems)
 			}
 		})
 	}

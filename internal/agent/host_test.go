@@ -25,6 +25,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/fake"
 	"weir/internal/discover"
+	"weir/internal/event"
 	"weir/internal/logtest"
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -49,9 +50,10 @@ type script struct {
 	name string
 	poke chan struct{}
 
-	mu   sync.Mutex
-	list map[string]discover.Workload
-	mute bool // the engine does not answer
+	mu      sync.Mutex
+	list    map[string]discover.Workload
+	mute    bool // the engine does not answer
+	refuses bool // it ends the connection
 
 	ifindex func(device string) int // of other sources; 0 = none has it, nil = there are none
 }
@@ -65,8 +67,11 @@ func (s *script) Name() string { return s.name }
 func (s *script) Run(ctx context.Context, report func([]discover.Workload)) error {
 	for {
 		s.mu.Lock()
-		list, mute := slices.Collect(maps.Values(s.list)), s.mute
+		list, mute, refuses := slices.Collect(maps.Values(s.list)), s.mute, s.refuses
 		s.mu.Unlock()
+		if refuses {
+			return errors.New("connection refused")
+		}
 		if !mute {
 			report(list)
 		}
@@ -155,9 +160,13 @@ type host struct {
 	restore   func(discover.Device) error
 	audit     *audit.Log // nil = none
 	down      func(device string) string
-	index     func(device string) int // nil = what a device's index is is not known
-	changed   chan struct{}
-	open      func() (map[plan.ClassID]bool, error) // agent.Options.OpenSockets
+	// unwritable is what agent.Options.Unwritable returns, observed what other parts report.
+	unwritable []api.Storage
+	why        string // for a down of a test's own
+	observed   func(*event.Sight)
+	index      func(device string) int // nil = what a device's index is is not known
+	changed    chan struct{}
+	open       func() (map[plan.ClassID]bool, error) // agent.Options.OpenSockets
 
 	*Agent
 	cancel context.CancelFunc
@@ -215,8 +224,9 @@ func (h *host) start() {
 		Ports:   h.ports,
 		Goodput: h.goodput,
 
-		LockLimit: h.lockLimit,
-		Down:      h.down,
+		LockLimit:  h.lockLimit,
+		Down:       h.down,
+		Unwritable: func() []api.Storage { return h.unwritable },
 
 		OpenSockets: h.open,
 
@@ -227,6 +237,11 @@ func (h *host) start() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	h.Observe(func(s *event.Sight) {
+		if h.observed != nil {
+			h.observed(s)
+		}
+	})
 	var ctx context.Context
 	ctx, h.cancel = context.WithCancel(h.t.Context())
 	h.done = make(chan error, 1)

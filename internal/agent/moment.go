@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"weir/internal/agent/decide"
 	"weir/internal/agent/decide/ceiling"
 	"weir/internal/agent/decide/gap"
 	"weir/internal/agent/ledger"
 	"weir/internal/api"
+	"weir/internal/event"
 	"weir/internal/workload"
 )
 
@@ -24,8 +24,8 @@ type moment struct {
 }
 
 // sample returns everything that changes from second to second.
-func (m moment) sample(now time.Time, history bool) api.Sample {
-	return api.Sample{At: now.UTC(), Links: m.linkViews(), Workloads: m.workloads(history), Groups: m.groups()}
+func (m moment) sample(seen event.Sight, history bool) api.Sample {
+	return api.Sample{At: seen.At.UTC(), Problems: event.Problems(seen), Links: m.linkViews(), Workloads: m.workloads(history), Groups: m.groups()}
 }
 
 // show puts the workload or group with a key into the answer to a change.

@@ -21,7 +21,7 @@ func TestStartsWithoutALink(t *testing.T) {
 		h.run("a")
 		h.expect("nothing is steered", "eth0", "")
 		s, err := h.Status(t.Context())
-		if problems := s.Assess(); err != nil || len(problems) != 1 || !strings.Contains(problems[0], "no link is steered; name one under links:") {
+		if problems := said(s.Problems); err != nil || len(s.Problems) != 1 || !strings.Contains(problems, "no link is steered; name one under links:") {
 			t.Errorf("%v, problems %q", err, problems)
 		}
 		next = "links: [{device: eth0, egress: 95mbit}]"
@@ -90,9 +90,9 @@ socket: /elsewhere
 			t.Helper()
 			seconds(2)
 			s, _ := h.Status(t.Context())
-			said := strings.Contains(strings.Join(s.Assess(), "\n"), want+" in weir.yaml: in force from the next start of the agent on; systemctl restart weir")
+			said := strings.Contains(said(s.Problems), "weir.yaml: "+want+": in force from the next start of the agent on; systemctl restart weir")
 			if got := strings.Join(s.RestartDue, ", "); got != want || said != (want != "") {
-				t.Errorf("%s: %q waits for a restart, want %q; problems %q", when, got, want, s.Assess())
+				t.Errorf("%s: %q waits for a restart, want %q; problems %q", when, got, want, s.Problems)
 			}
 			if told := h.told(); strings.HasSuffix(told, "restart-due begin weir.yaml") != (want != "") {
 				t.Errorf("%s: told %s", when, told)
@@ -141,7 +141,7 @@ func TestReloadWithAMistypedDevice(t *testing.T) {
 		}
 		seconds(2)
 		s, _ := h.Status(t.Context())
-		if problems := s.Assess(); len(problems) != 1 || !strings.Contains(problems[0], "link tun9 is not steered") {
+		if problems := s.Problems; len(problems) != 1 || !strings.Contains(problems[0].Text, "link tun9: not steered") {
 			t.Errorf("problems %q", problems)
 		}
 		if a := h.workload("a"); a.State != workload.StateNotHeld || !strings.Contains(a.Note, "link tun9 is not steered") {

@@ -10,22 +10,57 @@ import (
 
 	"weir/internal/agent/decide"
 	"weir/internal/agent/decide/gap"
+	"weir/internal/api"
 	"weir/internal/dataplane"
 	"weir/internal/event"
 	"weir/internal/policy/quota"
 	"weir/internal/workload"
 )
 
-// tell returns the events of a moment, when all but the stream have been told.
-func (m moment) tell(now time.Time, a *Agent) []event.Event {
-	s := event.Sight{At: now, ConfigFile: m.World.Config.Path, ConfigError: a.file.Wrong, RestartDue: a.file.Late}
+// look returns what there is to see at a moment, and the events that follow from it, when all but
+// the stream have been told.
+func (m moment) look(a *Agent, now time.Time) (event.Sight, []event.Event) {
+	s := m.sight(a, now)
+	for _, l := range m.links {
+		l.repaired = ""
+	}
+	return s, a.teller.Look(s, m.World.Config.Tell.Drops)
+}
+
+// observers are what other parts of the program look for.
+type observers struct{ looks []func(*event.Sight) }
+
+// Observe has look add to what events and problems follow from, at each look. It is called before
+// Run; look is called by the agent's goroutine and has to return at once.
+func (o *observers) Observe(look func(*event.Sight)) { o.looks = append(o.looks, look) }
+
+// sight returns what events and problems follow from.
+func (m moment) sight(a *Agent, now time.Time) event.Sight {
+	c := m.World.Config
+	s := event.Sight{At: now, ConfigFile: c.Path, ConfigError: a.file.Wrong, RestartDue: a.file.Late, NoLink: len(m.links) == 0, Sinks: a.teller.Sinks()}
 	for _, full := range a.opts.Unwritable() {
 		s.Unwritable = append(s.Unwritable, event.FolderSight{Path: full.Path, Note: full.Sentence()})
 	}
-	for _, source := range a.finder.view() {
+	for _, source := range m.sources(a) {
 		s.Sources = append(s.Sources, event.SourceSight{Name: source.Name, Lost: source.State == workload.SourceUnavailable, Note: source.Note})
 	}
-	return a.teller.Look(m.over(s), m.World.Config.Tell.Drops)
+	for _, look := range a.looks {
+		look(&s)
+	}
+	return m.over(s)
+}
+
+// sources returns the sources of workloads and links as the API shows them.
+func (m moment) sources(a *Agent) []api.Source {
+	list := a.finder.view()
+	if a.opts.PortsStatus != nil {
+		state, note := a.opts.PortsStatus()
+		list = append(list, api.Source{Name: "ovsdb", State: state, Note: note})
+	}
+	if !m.World.Config.Docker.Enabled {
+		list = append(list, api.Source{Name: workload.KindDocker, State: workload.SourceOff, Note: "docker.enabled is false"})
+	}
+	return list
 }
 
 // over adds workloads, groups and links to a sight.
@@ -80,12 +115,22 @@ func unaccepted(gaps []gap.Gap) string {
 	return strings.Join(texts, "; ")
 }
 
-// sight returns the link as it stands, and forgets what was repaired.
+// unheld does the same without the link.
+func unheld(gaps []gap.Gap) string {
+	var texts []string
+	for _, g := range gaps {
+		if text := g.What() + " is not held on this kernel: " + g.Reason; !g.Accepted && !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// sight returns the link as it stands.
 func (l *link) sight(gaps []gap.Gap) event.LinkSight {
-	s := event.LinkSight{Device: l.config.Place(), Direction: l.direction(), NotHeld: unaccepted(gaps), Repaired: l.repaired, Down: l.silent()}
+	s := event.LinkSight{Device: l.config.Place(), Direction: l.direction(), NotHeld: unheld(gaps), Repaired: l.repaired, Down: l.silent()}
 	if l.err != nil {
 		s.Error, s.Gone = l.err.Error(), errors.Is(l.err, dataplane.ErrNoDevice)
 	}
-	l.repaired = ""
 	return s
 }

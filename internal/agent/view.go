@@ -12,7 +12,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/config"
-	"weir/internal/workload"
+	"weir/internal/event"
 )
 
 // ask has f look at the present moment, in the agent's goroutine.
@@ -36,18 +36,12 @@ func (a *Agent) Status(ctx context.Context) (s api.Status, err error) {
 			Reloads:      a.file.Reloads,
 			Links:        now.linkViews(),
 			Groups:       now.groups(),
-			Sources:      a.finder.view(),
+			Sources:      now.sources(a),
 			Refused:      now.Refused(),
 			NotHeld:      now.NotHeld(),
 			Warnings:     now.Warnings(),
 			Events:       a.teller.Status(),
-		}
-		if a.opts.PortsStatus != nil {
-			state, note := a.opts.PortsStatus()
-			s.Sources = append(s.Sources, api.Source{Name: "ovsdb", State: state, Note: note})
-		}
-		if !now.World.Config.Docker.Enabled {
-			s.Sources = append(s.Sources, api.Source{Name: "docker", State: workload.SourceOff, Note: "docker.enabled is false"})
+			Problems:     event.Problems(now.sight(a, time.Now())),
 		}
 		return nil
 	})
@@ -136,7 +130,7 @@ func (a *Agent) Events(ctx context.Context, q api.EventQuery) (events api.Events
 func (a *Agent) Subscribe(ctx context.Context) <-chan api.Sample {
 	var reader chan api.Sample
 	joined := a.ask(ctx, func(now moment) error {
-		reader = a.readers.Join(now.sample(time.Now(), true))
+		reader = a.readers.Join(now.sample(now.sight(a, time.Now()), true))
 		return nil
 	})
 	if joined != nil {

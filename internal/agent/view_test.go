@@ -19,6 +19,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/fake"
 	"weir/internal/dataplane/pace"
+	"weir/internal/event"
 	"weir/internal/policy"
 )
 
@@ -130,7 +131,7 @@ func BenchmarkSample(b *testing.B) {
 	l.wants(d.Plans["eth0"])
 	for b.Loop() {
 		l.now = usage.Between(l.want, dataplane.Snapshot{}, dataplane.Snapshot{})
-		moment{d, links{l}}.sample(time.Time{}, false)
+		moment{d, links{l}}.sample(event.Sight{}, false)
 	}
 }
 

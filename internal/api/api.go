@@ -36,9 +36,10 @@ type Status struct {
 	Sources      []Source     `json:"sources" doc:"where workloads are looked for"`
 	Refused      []string     `json:"refused,omitempty" doc:"workloads and groups of whose policy a part is not in force"`
 	NotHeld      []string     `json:"not_held,omitempty" doc:"workloads and groups of whose policy a link's backend does not hold a part, which was not accepted by accept_gaps"`
-	Problems     []string     `json:"problems" doc:"problems, the most important first; empty if all is well"`
-	Warnings     []string     `json:"warnings,omitempty" doc:"which rules overlap in the configuration and in workloads; all are in force"`
-	Events       EventStatus  `json:"events" doc:"what the agent has told of late, and to whom"`
+	// Problems are what holds of the conditions that are no mere notices.
+	Problems []event.Fault `json:"problems" doc:"what is wrong now, the most important first; empty if all is well"`
+	Warnings []string      `json:"warnings,omitempty" doc:"which rules overlap in the configuration and in workloads; all are in force"`
+	Events   EventStatus   `json:"events" doc:"what the agent has told of late, and to whom"`
 	// Cluster is nil on a host that is in none.
 	Cluster *Membership `json:"cluster,omitempty" doc:"the cluster that this host is in"`
 }
@@ -347,6 +348,8 @@ type Sample struct {
 	Links     []LinkStatus `json:"links"`
 	Workloads []Workload   `json:"workloads"`
 	Groups    []Group      `json:"groups"`
+	// Problems are those of Status.
+	Problems []event.Fault `json:"problems" doc:"what is wrong now, the most important first; empty if all is well"`
 	// Events are those since the sample before. Where a client reads too slowly, those of samples
 	// that it has lost come with a later one.
 	Events []event.Event `json:"events,omitempty" doc:"what has begun and ended since the sample before"`

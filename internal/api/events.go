@@ -42,11 +42,3 @@ type EventSink struct {
 	Undelivered uint64 `json:"undelivered" doc:"given up since the agent was started"`
 	Error       string `json:"error,omitempty" doc:"why the last attempt failed, if it did"`
 }
-
-// problem returns what is wrong with the sink, "" if all is well.
-func (s EventSink) problem() string {
-	if s.Error == "" {
-		return ""
-	}
-	return fmt.Sprintf("the %s does not take events: %s", s.Name, s.Error)
-}

@@ -33,7 +33,7 @@ func TestAgentFromStartToStop(t *testing.T) {
 	defer systemd.Close()
 	cmd := weirCommand(t, "agent", "--link", "up0=50mbit", "--backend", "tc", "--docker=false", "--log-format", "json",
 		"--socket", socket, "--state-dir", filepath.Join(dir, "state"))
-	cmd.Args = append([]string{"sh", "-c", `ip link add up0 type veth peer name far0 && exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+	cmd.Args = append([]string{"sh", "-c", `ip link add up0 type veth peer name far0 && ip link set far0 up && ip link set up0 up && exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
 	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+notify)
 	netnstest.Alone(t, cmd)

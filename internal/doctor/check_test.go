@@ -18,6 +18,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
+	"weir/internal/event"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/rootlock"
@@ -175,7 +176,9 @@ func TestChecks(t *testing.T) {
 		{"locked memory on an old kernel", func(h *Host) { h.Kernel, h.Limits.Memlock = "5.10.0", 65536 }, "limits", Warning, "65536 bytes", "LimitMEMLOCK"},
 		{"few files", func(h *Host) { h.Limits.OpenFiles = 256 }, "limits", Warning, "256", "LimitNOFILE"},
 		{"BPF for everybody", func(h *Host) { h.Limits.UnprivilegedBPF.Value = 0 }, "limits", Warning, "every user", "sysctl"},
-		{"agent in trouble", func(h *Host) { h.Agent.Value.Problems = []string{"link eth0 is not steered"} }, "agent", Warning, "link eth0", "weir status"},
+		{"agent in trouble", func(h *Host) {
+			h.Agent.Value.Problems = []event.Fault{{Severity: event.Error, Text: "link eth0: not steered", Remedy: "wait"}}
+		}, "agent", Fails, "link eth0", "wait"},
 		{"agent is silent", func(h *Host) { h.Agent.Err = errors.New("did not answer") }, "agent", Fails, "did not answer", "journalctl"},
 		{"agent is hidden", func(h *Host) { h.Agent.Err = api.ErrNotPermitted }, "agent", Unknown, "permission", ""},
 	} {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/event"
 )
 
 // oldestCRIU is the first CRIU with which weir migrate is tested.
@@ -76,17 +77,37 @@ func clock(h Host) []Finding {
 	if h.Clock.Err != nil {
 		return unknown("adjtimex", h.Clock.Err)
 	}
-	off := time.Duration(h.Clock.Value.MaxErrorUsec) * time.Microsecond
-	const remedy = "run a time service: systemctl enable --now systemd-timesyncd, or chrony"
-	switch {
-	case h.Clock.Value.Synchronised && off > largestError && h.inCluster():
-		return warning(fmt.Sprintf("it may be wrong by %v; the hosts of a cluster may be a minute apart", off.Round(time.Second)), remedy)
+	switch trouble := h.Clock.Value.trouble(); {
+	case trouble != "" && h.inCluster():
+		return warning(trouble, clockRemedy)
 	case h.Clock.Value.Synchronised:
-		return ok(fmt.Sprintf("synchronised, wrong by %v at most", off.Round(time.Millisecond)))
-	case h.inCluster():
-		return warning("not synchronised; a node whose clock is more than a minute off refuses the manager's orders", remedy)
+		return ok(fmt.Sprintf("synchronised, wrong by %v at most", h.Clock.Value.off().Round(time.Millisecond)))
 	}
 	return ok("not synchronised; only a cluster needs that")
+}
+
+const clockRemedy = "run a time service: systemctl enable --now systemd-timesyncd, or chrony"
+
+// ClockTrouble returns what is wrong with the clock of this host for a node of a cluster, and what
+// to do; "" if nothing is, or that cannot be told.
+func ClockTrouble() (seen, remedy string) {
+	read := lookClock()
+	if read.Err != nil {
+		return "", ""
+	}
+	return read.Value.trouble(), clockRemedy
+}
+
+func (c Clock) off() time.Duration { return time.Duration(c.MaxErrorUsec) * time.Microsecond }
+
+func (c Clock) trouble() string {
+	switch {
+	case !c.Synchronised:
+		return "not synchronised; a node whose clock is more than a minute off refuses the manager's orders"
+	case c.off() > largestError:
+		return fmt.Sprintf("it may be wrong by %v; the hosts of a cluster may be a minute apart", c.off().Round(time.Second))
+	}
+	return ""
 }
 
 func cgroups(h Host) []Finding {
@@ -137,8 +158,16 @@ func agent(h Host) []Finding {
 		return fails(err.Error(), "journalctl -u weir")
 	}
 	st := h.Agent.Value
+	all := ok(st.Version + " runs and all is well")
 	if n := len(st.Problems); n > 0 {
-		return warning(fmt.Sprintf("%s runs and has %d problems; the first: %s", st.Version, n, st.Problems[0]), "weir status")
+		all = ok(fmt.Sprintf("%s runs; what it finds wrong (weir status) follows", st.Version))
 	}
-	return ok(st.Version + " runs and all is well")
+	for _, p := range st.Problems {
+		level := Warning
+		if p.Severity == event.Error {
+			level = Fails
+		}
+		all = append(all, Finding{Level: level, Seen: p.Text, Remedy: p.Remedy})
+	}
+	return all
 }

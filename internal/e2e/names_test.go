@@ -186,7 +186,7 @@ func TestOneDeviceByTwoNames(t *testing.T) {
 	b.configure("")
 	a := b.start()
 	await(t, 5*time.Second, "the second link is refused", func() error {
-		text := b.weir("status")
+		text := b.cli("status").stdout
 		if want := "enp9s0 is another name of the device of link up0; remove one of the two from links"; !strings.Contains(text, want) {
 			return fmt.Errorf("%q is not in\n%s", want, text)
 		}

@@ -121,8 +121,20 @@ func (s Subject) called() string {
 		return "link " + s.Name + " ingress"
 	case s.Type == Link, s.Type == Group, s.Type == Source:
 		return s.Type + " " + s.Name
+	case s.Type == Sink:
+		return "the " + s.Name
+	case s.Type == Clock:
+		return "the clock"
+	case s.Type == Manager:
+		return "the manager at " + s.Name
 	}
 	return s.Name
+}
+
+// Holding returns what was told and holds: what is over and has not been so for long enough to be
+// told is left out.
+func (b *Book) Holding() []Event {
+	return slices.DeleteFunc(b.byID(), func(e Event) bool { _, gone := b.quiet[e.key()]; return gone })
 }
 
 // byID returns what was told and is not over, in the order in which it was told.

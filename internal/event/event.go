@@ -15,8 +15,9 @@ const (
 
 // The severities of a kind.
 const (
+	Notice  = "notice"  // all works as it was asked for, and an operator wants to know
 	Warning = "warning" // a part of what was asked for is not so
-	Error   = "error"   // workloads are not steered, or not seen
+	Error   = "error"   // workloads are not steered or not seen, or what is set would be lost
 )
 
 // The types of what an event is about.
@@ -27,12 +28,20 @@ const (
 	Source        = "source"
 	Configuration = "configuration"
 	Folder        = "folder"
+	Sink          = "sink"
+	Address       = "address"
+	Certificate   = "certificate"
+	Manager       = "manager"
+	Clock         = "clock"
 )
+
+// ingress is the direction of what workloads receive.
+const ingress = "ingress"
 
 // Subject is what an event is about.
 type Subject struct {
-	Type string `json:"type" enum:"workload,group,link,source,configuration,folder" doc:"of what the event is about"`
-	Name string `json:"name" doc:"of a workload, group or source, or a link's device, or the path of the configuration or the folder" example:"web"`
+	Type string `json:"type" enum:"workload,group,link,source,configuration,folder,sink,address,certificate,manager,clock" doc:"of what the event is about"`
+	Name string `json:"name" doc:"of a workload, group or source, or a link's device, the path of the configuration, the folder or the certificate, or an address" example:"web"`
 	Link string `json:"link,omitempty" doc:"the link of a workload's event that is about one link" example:"eth0"`
 	// Direction is that of the link.
 	Direction string `json:"direction,omitempty" doc:"of the link: egress or ingress" example:"egress"`
@@ -46,7 +55,7 @@ type Event struct {
 	At       time.Time `json:"at"`
 	Kind     string    `json:"kind" doc:"what kind of condition" example:"refused"`
 	State    string    `json:"state" enum:"begin,end" doc:"each condition has one event when it begins and one when it is over"`
-	Severity string    `json:"severity" enum:"warning,error" doc:"error: workloads are not steered, or not seen"`
+	Severity string    `json:"severity" enum:"notice,warning,error" doc:"notice: all works as it was asked for; warning: a part of what was asked for is not so; error: workloads are not steered or not seen, or what is set would be lost"`
 	Subject  Subject   `json:"subject"`
 	Text     string    `json:"text" doc:"what has happened, in a sentence" example:"web: min is not in force: asked 60 Mbit/s, free 40 Mbit/s"`
 	Remedy   string    `json:"remedy,omitempty" doc:"what to do; not in an end"`

@@ -3,7 +3,6 @@
 package event
 
 import (
-	"slices"
 	"time"
 )
 
@@ -17,6 +16,17 @@ type Sight struct {
 	ConfigFile  string
 	ConfigError string   // the mistake in the file on the disk, "" = none
 	RestartDue  []string // settings of the file that the agent takes when it is started again
+	NoLink      bool     // there is nothing to steer
+	Sinks       []SinkSight
+	Reported    map[string][]Finding // by kind: what other parts of the program have found
+}
+
+// Report adds what another part of the program than the agent has found, of a kind.
+func (s *Sight) Report(kind string, f Finding) {
+	if s.Reported == nil {
+		s.Reported = map[string][]Finding{}
+	}
+	s.Reported[kind] = append(s.Reported[kind], f)
 }
 
 // Object is a workload or a group.
@@ -32,7 +42,7 @@ type Object struct {
 type Quota struct {
 	Part    float64 // of it that is used, 0 to 1 and more
 	Reached bool
-	InForce string // what holds because it is reached, such as "a max of 5mbit"
+	InForce string // what holds because it is reached, such as "a max of 5mbit"; "" = nothing
 	Until   time.Time
 }
 
@@ -60,6 +70,12 @@ type SourceSight struct {
 	Note string
 }
 
+// SinkSight is the webhook or the command.
+type SinkSight struct {
+	Name, To string
+	Error    string // why the last attempt failed, "" = it did not
+}
+
 // FolderSight is a folder in which the agent can write nothing.
 type FolderSight struct{ Path, Note string }
 
@@ -70,27 +86,30 @@ func (s Sight) over(k *Kind, about Subject) string {
 		return "is gone"
 	case (k.Name == "quota-near" || k.Name == "quota-reached") && !s.quota(about):
 		return "has no quota any more"
+	case k.Name == "quota-near" && s.object(about).Quota.Reached:
+		return "has used up its quota"
 	}
 	return k.Over
 }
 
 // quota reports whether a subject has one.
-func (s Sight) quota(about Subject) bool {
-	return slices.ContainsFunc(s.Objects, func(o Object) bool {
-		return o.Type == about.Type && o.Name == about.Name && !o.Quota.Until.IsZero()
-	})
+func (s Sight) quota(about Subject) bool { return !s.object(about).Quota.Until.IsZero() }
+
+// object returns a workload or group, the zero value if it is not there.
+func (s Sight) object(about Subject) Object {
+	for _, o := range s.Objects {
+		if o.Type == about.Type && o.Name == about.Name {
+			return o
+		}
+	}
+	return Object{}
 }
 
 // there reports whether a sight has what an event is about.
 func (s Sight) there(about Subject) bool {
 	switch about.Type {
 	case Workload, Group:
-		for _, o := range s.Objects {
-			if o.Type == about.Type && o.Name == about.Name {
-				return true
-			}
-		}
-		return false
+		return s.object(about).Name != ""
 	case Link:
 		for _, l := range s.Links {
 			if l.Device == about.Name && l.Direction == about.Direction {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weir/internal/api"
+	"weir/internal/event"
 	"weir/internal/version"
 	"weir/internal/workload"
 )
@@ -84,6 +85,18 @@ var metrics = []metric{
 		[]string{"kind"}, func(s snapshot, out emit) { perKind(s.status.Events.Begun, out) }},
 	{"weir_events_open", "", "Conditions that hold now, by kind.", gauge,
 		[]string{"kind"}, func(s snapshot, out emit) { perKind(s.status.Events.Open, out) }},
+	{"weir_problems", "", "What is wrong now, by kind (docs/events.md): the problems that weir status lists, each with its number of workloads, links or files. 0 everywhere: all is well.", gauge,
+		[]string{"kind", "severity"}, func(s snapshot, out emit) {
+			counts := map[string]int{}
+			for _, p := range s.status.Problems {
+				counts[p.Kind] += p.Count
+			}
+			for _, k := range event.Kinds {
+				if k.Severity != event.Notice {
+					out(float64(counts[k.Name]), k.Name, k.Severity)
+				}
+			}
+		}},
 	perSink("weir_events_delivered_total", "Events that the webhook or the command has taken.", counter,
 		func(s api.EventSink) float64 { return float64(s.Delivered) }),
 	perSink("weir_events_undelivered_total", "Events that were given up: refused, an hour old, or out of a full queue.", counter,

@@ -25,7 +25,7 @@ func wholeStatus(s api.Status) api.Status {
 	s.Groups = list(s.Groups, wholeGroup)
 	s.Sources = rest.Filled(s.Sources)
 	s.Events.Sinks = rest.Filled(s.Events.Sinks)
-	s.Problems = s.Assess()
+	s.Problems = rest.Filled(s.Problems)
 	return s
 }
 
@@ -107,6 +107,7 @@ func wholeSample(s api.Sample) api.Sample {
 	s.Links = list(s.Links, wholeLink)
 	s.Workloads = wholeWorkloads(s.Workloads)
 	s.Groups = list(s.Groups, wholeGroup)
+	s.Problems = rest.Filled(s.Problems)
 	return s
 }
 

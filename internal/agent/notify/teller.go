@@ -81,7 +81,15 @@ func write(log *slog.Logger, e event.Event) {
 
 // Events answers a query.
 func (t *Teller) Events(q api.EventQuery) api.Events {
-	return api.Events{Open: t.book.Open, Recent: t.book.Since(q.Since)}
+	return api.Events{Open: t.book.Holding(), Recent: t.book.Since(q.Since)}
+}
+
+// Sinks returns how the webhook and the command stand, for a look.
+func (t *Teller) Sinks() (list []event.SinkSight) {
+	for _, s := range t.sinks.Status() {
+		list = append(list, event.SinkSight{Name: s.Name, To: s.To, Error: s.Error})
+	}
+	return list
 }
 
 // Status counts events.
@@ -90,7 +98,7 @@ func (t *Teller) Status() api.EventStatus {
 	for _, kind := range event.Names() {
 		s.Begun[kind], s.Open[kind] = t.book.Begun[kind], 0
 	}
-	for _, e := range t.book.Open {
+	for _, e := range t.book.Holding() {
 		s.Open[e.Kind]++
 	}
 	return s

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/event"
 	"weir/internal/refusal"
 	"weir/internal/workload"
 )
@@ -38,6 +39,8 @@ type Fake struct {
 	Fail error
 	// LinkGaps are the settings of the link that its backend does not hold.
 	LinkGaps []api.PolicyGap
+	// Problems are what it says is wrong.
+	Problems []event.Fault
 
 	mu        sync.Mutex
 	workloads []api.Workload
@@ -62,12 +65,13 @@ func (f *Fake) Status(context.Context) (api.Status, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return api.Status{
-		Version: "1.2.3",
-		Started: Start,
-		Config:  "/etc/weir/weir.yaml",
-		Reloads: api.Reloads{OK: 2, Failed: 1, LastOK: Start},
-		Links:   []api.LinkStatus{f.link()},
-		Groups:  f.groupViews(),
+		Version:  "1.2.3",
+		Started:  Start,
+		Config:   "/etc/weir/weir.yaml",
+		Reloads:  api.Reloads{OK: 2, Failed: 1, LastOK: Start},
+		Links:    []api.LinkStatus{f.link()},
+		Problems: append([]event.Fault{}, f.Problems...),
+		Groups:   f.groupViews(),
 		Sources: []api.Source{
 			{Name: "docker", State: workload.SourceOK},
 			{Name: "netns", State: workload.SourceOK},

@@ -12,6 +12,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/api/apitest"
 	"weir/internal/cli/frame"
+	"weir/internal/event"
 	"weir/internal/goldentest"
 	"weir/internal/policy"
 )
@@ -22,7 +23,6 @@ func TestRenderings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status.Problems = status.Assess()
 	troubled := status
 	troubled.Config = ""
 	troubled.Links = []api.LinkStatus{
@@ -39,7 +39,10 @@ func TestRenderings(t *testing.T) {
 	troubled.Warnings = []string{"/etc/weir/weir.yaml:7:5: workloads.web." + strings.Replace(overlap, " ", ": ", 1), "cam: " + overlap}
 	troubled.ConfigError = "weir.yaml:1:1: wrong\nweir.yaml:2:2: worse"
 	troubled.Refused = []string{"a", "b", "c", "d"}
-	troubled.Problems = troubled.Assess()
+	troubled.Problems = event.Problems(event.Sight{ConfigFile: "weir.yaml", ConfigError: troubled.ConfigError,
+		Links: []event.LinkSight{{Device: "eth0", Direction: "egress", NotHeld: "scheduler qcon is not held on this kernel: HTB schedules in its place"},
+			{Device: "wan0", Direction: "egress", Gone: true, Error: troubled.Links[3].Error}},
+		Objects: []event.Object{{Type: event.Workload, Name: "a", Refused: "min"}, {Type: event.Workload, Name: "b", Refused: "min"}, {Type: event.Workload, Name: "c", Refused: "min"}, {Type: event.Group, Name: "d", Refused: "min"}}})
 	explanation := api.Explanation{Name: "web", Warnings: []string{overlap}, Links: []api.ExplainLink{
 		{Device: "eth0", Direction: "egress", Binds: "min", LevelBps: 14e6, FairBps: 14e6, IdealBps: 30e6, RateBps: 29.9e6,
 			Text:   []string{"web gets its min: its fair share would be 14 Mbit/s."},
@@ -62,7 +65,7 @@ func TestRenderings(t *testing.T) {
 	for name, text := range map[string]string{
 		"status":             renderStatus(status, false, apitest.Start.Add(3*time.Hour+25*time.Minute)),
 		"status-troubled":    renderStatus(troubled, true, apitest.Start.Add(45*time.Second)),
-		"status-no-link":     renderStatus(api.Status{Version: "1.2.3", Started: apitest.Start, Problems: api.Status{}.Assess()}, false, apitest.Start.Add(50*time.Hour)),
+		"status-no-link":     renderStatus(api.Status{Version: "1.2.3", Started: apitest.Start, Problems: event.Problems(event.Sight{NoLink: true})}, false, apitest.Start.Add(50*time.Hour)),
 		"get":                renderWorkloads(apitest.Demo(), nil),
 		"get-none":           renderWorkloads(nil, nil),
 		"get-one":            renderWorkload(set),

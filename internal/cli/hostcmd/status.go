@@ -15,6 +15,7 @@ import (
 	"weir/internal/cli/frame"
 	"weir/internal/cli/human"
 	"weir/internal/cli/table"
+	"weir/internal/event"
 )
 
 // Status makes weir status.
@@ -22,11 +23,16 @@ func (a Commands) Status() *cobra.Command {
 	var gaps bool
 	c := a.Printing(&cobra.Command{
 		Use:   "status",
-		Short: "Show the agent, its links and the promises that they cannot keep",
-		Long: `Show the agent, its sources of workloads, and each link: capacity, rate, how much
-of it mins reserve and how much is free, which backend steers it and how many
-promises that backend cannot keep on this kernel; --gaps lists them. A link whose
-capacity is more than one root qdisc carries on this host has a warning.`,
+		Short: "Show what is wrong, the agent, its links and the promises that they cannot keep",
+		Long: `Show what is wrong and what to do about it, the agent, its sources of workloads, and
+each link: capacity, rate, how much of it mins reserve and how much is free, which
+backend steers it and how many promises that backend cannot keep on this kernel;
+--gaps lists them. A link whose capacity is more than one root qdisc carries on this
+host has a warning.
+
+The exit code is 1 if one of the problems is an error: a link is not steered or sends
+nothing, workloads are not seen, weir.yaml is wrong, or a disk is full. Other
+problems, such as a min that does not fit, leave it 0.`,
 		Example: `  weir status
   weir status --gaps
   weir status -o json | jq '.links[].free_bps'`,
@@ -36,7 +42,13 @@ capacity is more than one root qdisc carries on this host has a warning.`,
 			if err != nil {
 				return err
 			}
-			return a.Print(st, func() string { return renderStatus(st, gaps, time.Now()) })
+			if err := a.Print(st, func() string { return renderStatus(st, gaps, time.Now()) }); err != nil {
+				return err
+			}
+			if event.Failing(st.Problems) {
+				return frame.Exit(frame.ExitFailed, nil)
+			}
+			return nil
 		},
 	})
 	c.Flags().BoolVar(&gaps, "gaps", false, "list what the links' backends cannot hold on this kernel")
@@ -52,8 +64,8 @@ func renderStatus(st api.Status, gaps bool, now time.Time) string {
 		config = "config " + st.Config
 	}
 	fmt.Fprintf(&b, "agent    %s, up %s, %s\n", st.Version, human.Age(now.Sub(st.Started)), config)
-	if st.ConfigError != "" {
-		fmt.Fprintf(&b, "         the file is wrong, the configuration before it is in force: %s\n", strings.ReplaceAll(st.ConfigError, "\n", "\n         "))
+	if mistakes := strings.Split(st.ConfigError, "\n"); len(mistakes) > 1 { // else the problem has it
+		fmt.Fprintf(&b, "         the file is wrong, the configuration before it is in force:\n         %s\n", strings.Join(mistakes, "\n         "))
 	}
 	if n := len(st.SetAtRunTime); n > 0 {
 		fmt.Fprintf(&b, "set      at run time, before labels and weir.yaml: of %s; weir get --set lists it\n", firstNames(st.SetAtRunTime))
@@ -93,14 +105,18 @@ func renderStatus(st api.Status, gaps bool, now time.Time) string {
 
 // healthText returns the first lines: "all is well", or the number of problems and a line
 // for each.
-func healthText(problems []string) string {
+func healthText(problems []event.Fault) string {
 	switch len(problems) {
 	case 0:
 		return "health   all is well\n"
 	case 1:
-		return "health   1 problem: " + problems[0] + "\n"
+		return "health   1 problem: " + problems[0].String() + "\n"
 	}
-	return fmt.Sprintf("health   %d problems\n         - %s\n", len(problems), strings.Join(problems, "\n         - "))
+	text := fmt.Sprintf("health   %d problems\n", len(problems))
+	for _, p := range problems {
+		text += "         - " + p.String() + "\n"
+	}
+	return text
 }
 
 // membershipText returns the host's state in its cluster, in a line.
@@ -165,14 +181,13 @@ func linkTable(links []api.LinkStatus) *table.Table {
 func linkNotes(l api.LinkStatus, gaps bool) string {
 	link := api.LinkName(l.Device, l.Direction)
 	var b strings.Builder
-	if l.Error != "" {
-		fmt.Fprintf(&b, "\n%s is not steered: %s\n", link, l.Error)
-	}
 	if l.Warning != "" {
 		fmt.Fprintf(&b, "\n%s: %s\n", link, l.Warning)
 	}
 	for _, g := range l.NotHeld {
-		fmt.Fprintf(&b, "\n%s: %s\n", link, g.Sentence())
+		if g.Accepted { // else it is a problem
+			fmt.Fprintf(&b, "\n%s: %s\n", link, g.Sentence())
+		}
 	}
 	if l.Reservable > 0 && l.Reservable < 1 {
 		fmt.Fprintf(&b, "\n%s: mins may take %s of the capacity\n", link, human.Percent(l.Reservable))

@@ -16,7 +16,7 @@ var dashboards = []dashboard{
 	{"weir-links.json", "weir-links", "Weir: hosts and links", "How full each link is, who has which share, what is promised and what is wrong.", hostVariables, []section{
 		{"Is all well?", []panel{
 			{"Links that are not steered", number, 4, count, []query{{`sum(1 - weir_link_up{` + onLink + `}) or vector(0)`, ""}}},
-			{"Open events", number, 4, count, []query{{`sum(weir_events_open{` + onHost + `})`, ""}}},
+			{"Problems", number, 4, count, []query{{`sum(weir_problems{` + onHost + `})`, ""}}},
 			{"Workloads without all of their policy", number, 4, count, []query{{`sum(weir_workload_info{` + onHost + `,state=~"refused|not held"}) or vector(0)`, ""}}},
 			{"Events by kind", rows, 6, count, []query{{`sum by (instance, kind) (weir_events_open{` + onHost + `}) > 0 or sum by (instance, kind) (increase(weir_events_total{` + onHost + `}[1d]))`, ""}}},
 			{"Links", rows, 6, count, []query{{`weir_link_info{` + onLink + `}`, ""}}},
