@@ -22,7 +22,7 @@ func (c Config) Accept() migrate.Accept {
 	if a.Policy == nil {
 		a.Policy = DefaultLabels().Allow // what may be said of one's own share and order
 	}
-	for _, address := range []string{c.Cluster.Listen, c.Cluster.RegistryListen, c.Metrics.Listen, c.Web.Listen, c.Manager.Listen, c.Manager.BusListen} {
+	for _, address := range slices.Concat([]string{c.Cluster.Listen, c.Cluster.RegistryListen}, c.Metrics.Listen, c.Web.Listen, []string{c.Manager.Listen, c.Manager.BusListen}) {
 		_, text, err := net.SplitHostPort(address)
 		if port, numberErr := strconv.Atoi(text); err == nil && numberErr == nil && port > 0 {
 			a.Reserved = append(a.Reserved, port)

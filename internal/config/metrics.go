@@ -4,16 +4,15 @@ package config
 
 import (
 	"maps"
-	"net"
 	"slices"
 
 	"weir/internal/invalid"
 	"weir/internal/tlsfile"
 )
 
-// Metrics holds the address where Prometheus may scrape beside the unix socket.
+// Metrics holds the addresses where Prometheus may scrape beside the unix socket.
 type Metrics struct {
-	Listen string        // host:port, "" = nowhere
+	Listen []string      // host:port, none = nowhere
 	TLS    tlsfile.Files // Cert and Key; CA of the clients; "" = clients need no certificate
 }
 
@@ -23,31 +22,21 @@ func (m Metrics) Check() error {
 	return checkPort(m.Listen, m.TLS, "metrics", "127.0.0.1:9469", "read the metrics")
 }
 
-// checkPort refuses an address and TLS files under key that do not go together. example is
+// checkPort refuses addresses and TLS files under key that do not go together. example is
 // an address that is right, and exposed says what others could do in clear.
-func checkPort(listen string, tls tlsfile.Files, key, example, exposed string) error {
-	host, _, err := net.SplitHostPort(listen)
-	switch {
-	case listen == "" && tls.Given():
+func checkPort(listen []string, tls tlsfile.Files, key, example, exposed string) error {
+	if len(listen) == 0 && tls.Given() {
 		return &invalid.Error{Msg: "tls is given but no address", Remedy: "write listen: HOST:PORT beside it"}
-	case listen == "":
-		return nil
-	case err != nil:
-		return &invalid.Error{Value: listen, Msg: "no address", Remedy: "give host:port, e.g. " + example + ", or off"}
-	case tls.Given() && (tls.Cert == "" || tls.Key == ""):
-		return &invalid.Error{Value: listen, Msg: "TLS needs a certificate and its key", Remedy: "write tls: {cert: /PATH, key: /PATH}"}
-	case !tls.Given() && !loopback(host):
-		return &invalid.Error{Value: listen, Msg: "is not on the loopback, and without TLS every host on the path can " + exposed,
-			Remedy: "give " + key + ": {listen: " + listen + ", tls: {cert: /PATH, key: /PATH, client_ca: /PATH}} in weir.yaml, or listen at " + example}
+	}
+	for i, address := range listen {
+		if slices.Contains(listen[:i], address) {
+			return &invalid.Error{Value: address, Msg: "is there twice", Remedy: "name each address once"}
+		}
+		if err := tls.CheckAddress(address, key, example, exposed); err != nil {
+			return err
+		}
 	}
 	return nil
-}
-
-// loopback reports whether a host is an address of this machine alone. The name localhost
-// is one as well; the server checks its address when it listens there.
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (m *Metrics) read(fields node) {
@@ -55,16 +44,18 @@ func (m *Metrics) read(fields node) {
 	place.refuse(m.Check())
 }
 
-// readPort reads an address with its TLS files, and further keys. It returns the node that
-// a mistake in them is about.
-func readPort(fields node, listen *string, tls *tlsfile.Files, more map[string]func(node)) (place node) {
+// readPort reads an address, or a list of them, with its TLS files, and further keys. It returns
+// the node that a mistake in them is about.
+func readPort(fields node, listen *[]string, tls *tlsfile.Files, more map[string]func(node)) (place node) {
 	place = fields
 	fields.fields(append([]string{"listen", "tls"}, slices.Sorted(maps.Keys(more))...), func(key string, value node) {
 		switch key {
 		case "listen":
 			place = value
-			if text, ok := value.text(); ok && text != "off" {
-				*listen = text
+			if text, one := value.single(); !one {
+				*listen = readTexts(value)
+			} else if text != "" && text != "off" {
+				*listen = []string{text}
 			}
 		case "tls":
 			value.fields([]string{"cert", "key", "client_ca"}, func(key string, value node) {

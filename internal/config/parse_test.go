@@ -114,7 +114,7 @@ state_dir: /tmp/state
 		Group:     "ops",
 		Tell:      DefaultTell(),
 		ViewGroup: "watchers",
-		Metrics:   Metrics{Listen: "127.0.0.1:9469"},
+		Metrics:   Metrics{Listen: []string{"127.0.0.1:9469"}},
 		StateDir:  "/tmp/state",
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -13,6 +13,7 @@ import (
 	"weir/internal/event"
 	"weir/internal/invalid"
 	"weir/internal/policy"
+	"weir/internal/tlsfile"
 )
 
 // Tell says what is told to whom, see package event.
@@ -150,7 +151,7 @@ func checkWebhook(text string) error {
 		return refuse(shown, "has a user or a password, which every user who may read this file can read", "take it out; secret_file signs the requests")
 	case u.Fragment != "":
 		return refuse(shown, "has a fragment, which is not sent", "take out what follows the #")
-	case u.Scheme == "http" && !loopback(u.Hostname()):
+	case u.Scheme == "http" && !tlsfile.Loopback(u.Hostname()):
 		return refuse(shown, "is not on the loopback, and without TLS every host on the path can read and change events", "give an https:// address, or a proxy at 127.0.0.1")
 	}
 	return nil

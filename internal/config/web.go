@@ -10,9 +10,9 @@ import (
 	"weir/internal/tlsfile"
 )
 
-// Web holds the address where the agent, or the manager, serves its page.
+// Web holds the addresses where the agent, or the manager, serves its page.
 type Web struct {
-	Listen string        // host:port, "" = nowhere
+	Listen []string      // host:port, none = nowhere
 	TLS    tlsfile.Files // Cert and Key; CA of the clients; "" = clients need no certificate
 	Proxy  Proxy
 	Hosts  []string // names by which browsers reach it besides localhost and addresses, in lower case

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"weir/internal/api"
 	"weir/internal/config"
@@ -29,8 +30,8 @@ type Overrides struct {
 	Docker    *bool // look for containers, or do not
 	Socket    string
 	StateDir  string
-	Metrics   string // host:port
-	Manager   string // host:port of the cluster's manager
+	Metrics   []string // host:port
+	Manager   string   // host:port of the cluster's manager
 }
 
 // LinkOverride is one --link DEV or --link DEV=RATE.
@@ -69,10 +70,10 @@ func (o Overrides) over(c config.Config) (config.Config, error) {
 	if o.Docker != nil {
 		c.Docker.Enabled, c.Docker.Asked = *o.Docker, true
 	}
-	if o.Metrics != "" {
+	if len(o.Metrics) > 0 {
 		c.Metrics.Listen = o.Metrics
 		if err := c.Metrics.Check(); err != nil {
-			return config.Config{}, wrong("metrics.listen", o.Metrics, err)
+			return config.Config{}, wrong("metrics.listen", strings.Join(o.Metrics, ", "), err)
 		}
 	}
 	c.Cluster.Manager = cmp.Or(o.Manager, c.Cluster.Manager)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,8 +43,8 @@ func TestFromConfigRefuses(t *testing.T) {
 		{"favour of another scheduler", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Favour: "cpu", Scheduler: "qcon"}, []string{"link.favour", `"cpu"`, "only the scheduler fair"}},
 		{"favour of no device", "", Overrides{Favour: "cpu"}, []string{"link.device", "--favour"}},
 		{"bad backend", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Backend: "ebpf"}, []string{"backend", `"ebpf"`, "auto, bpf or tc"}},
-		{"bad address", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Metrics: "9469"}, []string{"metrics.listen", "host:port"}},
-		{"metrics in clear on every address", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Metrics: ":9469"}, []string{"metrics.listen", "not on the loopback", "tls: {cert:"}},
+		{"bad address", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Metrics: []string{"9469"}}, []string{"metrics.listen", "host:port"}},
+		{"metrics in clear on every address", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Metrics: []string{":9469"}}, []string{"metrics.listen", "not on the loopback", "tls: {cert:"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := FromConfig(test.path, test.flags, slog.New(slog.DiscardHandler))
@@ -65,12 +66,12 @@ func TestFromConfigRefuses(t *testing.T) {
 // TestOverrides: the command line counts over the file.
 func TestOverrides(t *testing.T) {
 	c := parse(t, "links: [{device: eth0, egress: 100mbit, reservable: 50%}, {device: eth1, egress: 1gbit}]")
-	got, err := Overrides{Links: []LinkOverride{{Device: "eth0"}}, Scheduler: "qcon", Force: true, Docker: new(false), StateDir: "/x", Socket: "/y", Backend: "tc", Metrics: "[::1]:1"}.over(c)
+	got, err := Overrides{Links: []LinkOverride{{Device: "eth0"}}, Scheduler: "qcon", Force: true, Docker: new(false), StateDir: "/x", Socket: "/y", Backend: "tc", Metrics: []string{"[::1]:1"}}.over(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := config.Link{Device: "eth0", Egress: 100e6, Reservable: 0.5, Scheduler: "qcon", Force: true}
-	if len(got.Links) != 1 || !reflect.DeepEqual(got.Links[0], want) || got.Docker.Enabled || got.StateDir != "/x" || got.Socket != "/y" || got.Backend != "tc" || got.Metrics.Listen != "[::1]:1" {
+	if len(got.Links) != 1 || !reflect.DeepEqual(got.Links[0], want) || got.Docker.Enabled || got.StateDir != "/x" || got.Socket != "/y" || got.Backend != "tc" || !slices.Equal(got.Metrics.Listen, []string{"[::1]:1"}) {
 		t.Errorf("got %+v", got)
 	}
 	several, err := Overrides{Links: []LinkOverride{{"eth1", ""}, {"eth2", ""}, {"eth0", "5mbit"}}, Egress: "50mbit"}.over(c)

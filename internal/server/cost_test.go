@@ -19,8 +19,8 @@ func TestWhatRefusalsCost(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a socket to a group")
 	}
-	s, _ := startWith(t, demo(), Options{Group: "weir", ViewGroup: viewGroup, Web: page.Settings{Listen: "127.0.0.1:0", Key: t.TempDir() + "/web.key"}})
-	reading, site := s.rest.Reading(s.opts.Socket, s.opts.Group), s.page.Server().Handler
+	s, _ := startWith(t, demo(), Options{Group: "weir", ViewGroup: viewGroup, Web: page.Settings{Listen: []string{"127.0.0.1:0"}, Key: t.TempDir() + "/web.key"}})
+	reading, site := s.rest.Reading(s.opts.Socket, s.opts.Group), s.page.Handler()
 	refused := func(h http.Handler, what string, q crowdtest.Request, status int) {
 		t.Helper()
 		crowdtest.Refused(t, h, what, q, status, true)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +18,9 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/api/apitest"
+	"weir/internal/event"
 	"weir/internal/refusal"
+	"weir/internal/server/page"
 	"weir/internal/server/rest"
 	"weir/internal/tlsfile"
 	"weir/internal/tlsfile/tlstest"
@@ -130,24 +133,55 @@ func TestWhatIsNoSocketIsKept(t *testing.T) {
 	}
 }
 
-func TestMetricsPortTaken(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+// TestAddressesAreWaitedFor: a port that is taken, of metrics or page, is no reason not to serve
+// the rest; it is said, and served as soon as it is free.
+func TestAddressesAreWaitedFor(t *testing.T) {
+	taken := make([]net.Listener, 2)
+	for i := range taken {
+		var err error
+		if taken[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		defer taken[i].Close()
 	}
-	defer ln.Close()
-	path := filepath.Join(t.TempDir(), "weir.sock")
-	err = New(demo(), Options{Socket: path, Metrics: ln.Addr().String(), Log: quiet()}).Listen()
-	if err == nil || !strings.Contains(err.Error(), ln.Addr().String()) {
-		t.Errorf("Listen: %v, want the address named", err)
+	metrics, site := taken[0].Addr().String(), taken[1].Addr().String()
+	s, _ := startWith(t, demo(), Options{Metrics: []string{metrics, "127.0.0.1:0", "192.0.2.1:1"}, Web: page.Settings{Listen: []string{site}, Key: t.TempDir() + "/web.key"}})
+	lacking := func() (list []string) {
+		var seen event.Sight
+		s.Look(&seen)
+		for _, p := range event.Problems(seen) {
+			if p.Remedy == "" || p.Kind != event.NotServed {
+				t.Errorf("%+v", p)
+			}
+			list = append(list, p.Subject.Name)
+		}
+		return list
 	}
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("half applied: the socket is there: %v", err)
+	if got := lacking(); !slices.Equal(got, []string{metrics, "192.0.2.1:1", site}) {
+		t.Errorf("not served: %q", got)
+	}
+	if resp, err := http.Get("http://" + s.MetricsAddr() + "/metrics"); err != nil {
+		t.Errorf("the second address: %v", err)
+	} else {
+		resp.Body.Close()
+	}
+	for _, ln := range taken {
+		ln.Close()
+	}
+	for begin := time.Now(); len(lacking()) > 1; time.Sleep(50 * time.Millisecond) {
+		if time.Since(begin) > 5*time.Second {
+			t.Fatalf("not served after 5 s: %q", lacking())
+		}
+	}
+	if resp, err := http.Get("http://" + site + "/"); err != nil || resp.StatusCode != http.StatusOK {
+		t.Errorf("the page: %v", err)
+	} else {
+		resp.Body.Close()
 	}
 }
 
 func TestTCPServesMetricsOnly(t *testing.T) {
-	s, _ := startWith(t, demo(), Options{Metrics: "127.0.0.1:0"})
+	s, _ := startWith(t, demo(), Options{Metrics: []string{"127.0.0.1:0"}})
 	for path, want := range map[string]int{"/metrics": 200, "/v1/status": 404, "/openapi.json": 404} {
 		resp, err := http.Get("http://" + s.MetricsAddr() + path)
 		if err != nil {
@@ -164,13 +198,11 @@ func TestTCPServesMetricsOnly(t *testing.T) {
 // sent beyond this machine without TLS, whatever the options say.
 func TestMetricsStayOffTheNetworkInClear(t *testing.T) {
 	for _, address := range []string{":0", "0.0.0.0:0", "[::]:0"} {
-		path := filepath.Join(t.TempDir(), "weir.sock")
-		err := New(demo(), Options{Socket: path, Metrics: address, Log: quiet()}).Listen()
-		if err == nil || !strings.Contains(err.Error(), "not on the loopback") {
-			t.Errorf("%s: %v", address, err)
-		}
-		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("half applied: the socket is there: %v", err)
+		s, _ := startWith(t, demo(), Options{Metrics: []string{address}})
+		var seen event.Sight
+		s.Look(&seen)
+		if found := seen.Reported[event.NotServed]; len(found) != 1 || !strings.Contains(found[0].Text, "not on the loopback") || s.MetricsAddr() != "" {
+			t.Errorf("%s: %v, served at %q", address, found, s.MetricsAddr())
 		}
 	}
 }
@@ -178,7 +210,7 @@ func TestMetricsStayOffTheNetworkInClear(t *testing.T) {
 // TestMetricsOverTLS scrapes as Prometheus would.
 func TestMetricsOverTLS(t *testing.T) {
 	ours, other := tlstest.New(t, "ours"), tlstest.New(t, "other")
-	s, _ := startWith(t, demo(), Options{Metrics: "0.0.0.0:0", MetricsTLS: ours.Issue(t, "agent")})
+	s, _ := startWith(t, demo(), Options{Metrics: []string{"0.0.0.0:0"}, MetricsTLS: ours.Issue(t, "agent")})
 	_, port, err := net.SplitHostPort(s.MetricsAddr())
 	if err != nil {
 		t.Fatal(err)

@@ -51,6 +51,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/crowd"
+	"weir/internal/event"
 	"weir/internal/server/page"
 	"weir/internal/server/rest"
 	"weir/internal/tlsfile"
@@ -62,8 +63,8 @@ type Options struct {
 	Group  string // group that may use the socket besides root, "" = none
 	// ViewGroup may look and change nothing, at api.ViewSocket of the socket; "" = none.
 	ViewGroup string
-	Metrics   string // host:port for /metrics alone, "" = only on the socket
-	// MetricsTLS are the files of that port; without them it must be on the loopback.
+	Metrics   []string // host:port for /metrics alone, none = only on the socket
+	// MetricsTLS are the files of those ports; without them they must be on the loopback.
 	MetricsTLS tlsfile.Files
 	// Web is the page; the zero value means that there is none.
 	Web   page.Settings
@@ -92,7 +93,7 @@ type Server struct {
 
 	socket  *rest.Socket
 	view    net.Listener // for those who may only look; nil = none
-	metrics net.Listener
+	metrics *rest.Ports
 
 	page *page.Page
 }
@@ -105,14 +106,25 @@ func New(agent api.Agent, opts Options) *Server {
 	s := &Server{agent: agent, opts: opts, log: opts.Log.With("component", "server")}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.rest = s.routes()
+	s.metrics = rest.NewPorts("/metrics", opts.Metrics, opts.MetricsTLS, s.log, func(ln net.Listener) net.Listener {
+		return crowd.Listen(ln, crowd.Limits{Unknown: scrapers})
+	})
 	return s
+}
+
+// Look adds the addresses of page and metrics that are not served to what problems and events
+// follow from.
+func (s *Server) Look(seen *event.Sight) {
+	s.metrics.Look(seen)
+	s.page.Look(seen)
 }
 
 // Handler returns the whole API, for tests and other uses without a socket.
 func (s *Server) Handler() http.Handler { return s.rest.Mux }
 
-// Listen claims the socket and the metrics port. It is apart from Serve so that
-// an agent finds out that another one runs before it touches the kernel.
+// Listen claims the socket. It is apart from Serve so that an agent finds out that another one
+// runs before it touches the kernel. The ports of metrics and page are opened if they can be;
+// what they lack, Look says.
 func (s *Server) Listen() error {
 	sock, err := rest.Listen(s.opts.Socket, s.opts.Group, "agent", s.log)
 	if err != nil {
@@ -123,39 +135,15 @@ func (s *Server) Listen() error {
 		sock.Close()
 		return err
 	}
-	if s.opts.Metrics != "" {
-		if s.metrics, err = s.listenMetrics(); err != nil {
-			sock.Close()
-			if view != nil {
-				view.Close()
-			}
-			return fmt.Errorf("metrics: %w", err)
-		}
-	}
-	if err = s.page.Listen(); err != nil {
-		sock.Close()
-		if view != nil {
-			view.Close()
-		}
-		if s.metrics != nil {
-			s.metrics.Close()
-		}
-		return fmt.Errorf("web: %w", err)
-	}
 	s.socket, s.view = sock, view
+	s.metrics.Open()
+	s.page.Listen()
 	return nil
 }
 
 // scrapers bounds the connections to the port of the metrics. Beyond, the address with the most
 // of them makes room.
 const scrapers = 256
-
-// listenMetrics opens the TCP port of the metrics.
-func (s *Server) listenMetrics() (net.Listener, error) {
-	return rest.ListenTCP(s.opts.Metrics, s.opts.MetricsTLS, s.log, func(ln net.Listener) net.Listener {
-		return crowd.Listen(ln, crowd.Limits{Unknown: scrapers})
-	})
-}
 
 // Close releases the socket and the port that Listen has claimed, of a server that does
 // not serve.
@@ -164,23 +152,12 @@ func (s *Server) Close() error {
 	if s.view != nil {
 		err = errors.Join(err, s.view.Close())
 	}
-	if s.metrics != nil {
-		err = errors.Join(err, s.metrics.Close())
-	}
-	if ln := s.page.Listener(); ln != nil {
-		err = errors.Join(err, ln.Close())
-	}
-	return err
+	return errors.Join(err, s.metrics.Close(), s.page.Close())
 }
 
-// MetricsAddr returns the TCP address of /metrics, "" if there is none. It is valid after
-// Listen.
-func (s *Server) MetricsAddr() string {
-	if s.metrics == nil {
-		return ""
-	}
-	return s.metrics.Addr().String()
-}
+// MetricsAddr returns the first TCP address of /metrics that is served, "" if none is. It is
+// valid after Listen.
+func (s *Server) MetricsAddr() string { return s.metrics.Addr() }
 
 // WebAddr returns the TCP address of the page, "" if there is none. It is valid after
 // Listen.
@@ -199,21 +176,18 @@ func (s *Server) Serve(ctx context.Context) error {
 		servers = append(servers, rest.Server(s.rest.Reading(s.opts.Socket, s.opts.Group), s.log))
 		listeners = append(listeners, s.view)
 	}
-	if s.metrics != nil {
-		mux := http.NewServeMux()
-		mux.Handle("GET /metrics", s.metricsHandler(s.rest))
-		servers = append(servers, rest.Server(mux, s.log))
-		listeners = append(listeners, s.metrics)
-		s.log.Info("metrics on TCP", "address", s.MetricsAddr(), "tls", s.opts.MetricsTLS.Given(), "client_ca", s.opts.MetricsTLS.CA)
-	}
-	if ln := s.page.Listener(); ln != nil {
-		servers = append(servers, s.page.Server())
-		listeners = append(listeners, ln)
-	}
-	failed := make(chan error, len(servers))
+	failed := make(chan error, len(listeners))
 	for i, srv := range servers {
 		go func() { failed <- srv.Serve(listeners[i]) }()
 	}
+	if len(s.opts.Metrics) > 0 {
+		mux := http.NewServeMux()
+		mux.Handle("GET /metrics", s.metricsHandler(s.rest))
+		srv := rest.Server(mux, s.log)
+		servers = append(servers, srv)
+		go s.metrics.Serve(ctx, srv)
+	}
+	servers = append(servers, s.page.Serve(ctx))
 	s.log.Info("listening", "socket", s.opts.Socket)
 	var err error
 	select {

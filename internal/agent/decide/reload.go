@@ -64,7 +64,7 @@ func NeedRestart(before, next config.Config) []string {
 		{"docker", before.Docker != next.Docker},
 		{"group", before.Group != next.Group},
 		{"mark_mask", before.MarkMask != next.MarkMask},
-		{"metrics", before.Metrics != next.Metrics},
+		{"metrics", !reflect.DeepEqual(before.Metrics, next.Metrics)},
 		{"profile", before.Profile != next.Profile},
 		{"sdn", before.SDN != next.SDN},
 		{"socket", before.Socket != next.Socket},

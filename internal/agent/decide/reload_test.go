@@ -13,7 +13,7 @@ import (
 // them is told.
 func TestNeedRestart(t *testing.T) {
 	before := config.Default()
-	before.Web = config.Web{Listen: "127.0.0.1:7480", Hosts: []string{"a.example"}}
+	before.Web = config.Web{Listen: []string{"127.0.0.1:7480"}, Hosts: []string{"a.example"}}
 	next := before
 	next.Web.Hosts = []string{"a.example"}
 	if late := NeedRestart(before, next); len(late) != 0 {

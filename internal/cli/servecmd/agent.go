@@ -79,7 +79,7 @@ by an IFB device for each.`,
 	fs.StringVar(&f.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can, else tc); where bpf is demanded and not possible, exit code 3")
 	fs.BoolVar(&f.Force, "force", false, "replace a qdisc that another program set on the device")
 	fs.BoolVar(&f.docker, "docker", true, "look for Docker's containers")
-	fs.StringVar(&f.Metrics, "metrics", "", "`HOST:PORT` that serves /metrics, e.g. 127.0.0.1:9469; beyond the loopback weir.yaml has to give metrics: {tls: ...}")
+	fs.StringArrayVar(&f.Metrics, "metrics", nil, "`HOST:PORT` that serves /metrics, e.g. 127.0.0.1:9469; beyond the loopback weir.yaml has to give metrics: {tls: ...}; may be given several times")
 	fs.StringVar(&f.StateDir, "state-dir", "", "`FOLDER` where run-time changes are kept (default "+config.Default().StateDir+")")
 	f.member.register(fs)
 	f.log.Register(c)
@@ -126,6 +126,7 @@ func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 	}
 	srv := server.New(front, server.Options{Socket: cfg.Socket, Group: cfg.Group, ViewGroup: cfg.ViewGroup, Audit: ag.Audit(), Metrics: cfg.Metrics.Listen, MetricsTLS: cfg.Metrics.TLS,
 		Web: pageSettings(cfg.Web, cfg.StateDir), Log: log})
+	ag.Observe(srv.Look)
 	if err := srv.Listen(); err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -213,9 +212,7 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 	}
 	front := managerapi.New(m, opts.Audit, log.With("component", "server"))
 	site := page.New(front, page.Options{Settings: pageSettings(cfg.Manager.Web, cmp.Or(opts.Dir, statedir.Default)), Program: web.Manager, Socket: cfg.Manager.Socket, Group: cfg.Group, ViewGroup: cfg.ViewGroup})
-	if err := site.Listen(); err != nil {
-		return errors.Join(fmt.Errorf("manager.web: %w", err), m.Close())
-	}
+	site.Listen()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	servers := []*http.Server{rest.Server(front.Mux, log)}
@@ -224,11 +221,7 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 		servers = append(servers, rest.Server(front.Reading(cfg.Manager.Socket, cfg.Group), log))
 		go func() { cancel(servers[1].Serve(view)) }()
 	}
-	if ln := site.Listener(); ln != nil {
-		srv := site.Server()
-		servers = append(servers, srv)
-		go func() { cancel(srv.Serve(ln)) }()
-	}
+	servers = append(servers, site.Serve(ctx))
 	notifySystemd(log, "READY=1")
 	err = m.Run(ctx)
 	notifySystemd(log, "STOPPING=1")

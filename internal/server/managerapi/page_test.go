@@ -201,13 +201,10 @@ func TestPage(t *testing.T) {
 	log := audit.New(filepath.Join(folder, "audit.log"), quiet)
 	defer log.Close()
 	a := New(newFake(nodes), log, quiet)
-	p := page.New(a, page.Options{Settings: page.Settings{Listen: "127.0.0.1:0", Key: filepath.Join(folder, "web.key")}, Program: web.Manager, Socket: socket})
-	if err := p.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	srv := p.Server()
+	p := page.New(a, page.Options{Settings: page.Settings{Listen: []string{"127.0.0.1:0"}, Key: filepath.Join(folder, "web.key")}, Program: web.Manager, Socket: socket})
+	p.Listen()
+	srv := p.Serve(t.Context())
 	defer srv.Close()
-	go srv.Serve(p.Listener())
 	ln, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
