@@ -115,7 +115,11 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		watch := &switchport.Watch{Address: c.SDN.OVSDB, TLS: c.SDN.TLS, Log: log}
 		opts.Ports, opts.PortsStatus = watch.Run, watch.Status
 	}
-	return agent.New(opts)
+	ag, err := agent.New(opts)
+	if err == nil {
+		observe(ag, c)
+	}
+	return ag, err
 }
 
 // loadConfig returns the file that read reads with the command line over it. With a *config.Error

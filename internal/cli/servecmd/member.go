@@ -78,6 +78,7 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 	if err != nil {
 		return nil, nil, err
 	}
+	ag.Observe(member.Look)
 	return member.WithManager(ag), func(ctx context.Context) (func(), error) {
 		closers, err := m.equip(ctx, member, ag, cfg, log)
 		if err == nil {

@@ -10,6 +10,8 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/bus"
+	"weir/internal/cluster/node/membership"
+	"weir/internal/event"
 	"weir/internal/refusal"
 )
 
@@ -106,6 +108,28 @@ func (m *Member) Membership() *api.Membership {
 		view.CertificateEnds = n.members.Identity().Cert.NotAfter.UTC()
 	}
 	return view
+}
+
+// Look adds what is wrong with this machine's place in its cluster to what problems and events
+// follow from.
+func (m *Member) Look(s *event.Sight) {
+	now := m.Membership()
+	about := event.Subject{Type: event.Manager, Name: now.Manager}
+	text := string(now.State)
+	if now.Note != "" {
+		text += ": " + now.Note
+	}
+	switch now.State {
+	case api.MemberConnected:
+	case api.MemberRefused:
+		s.Report(event.ManagerLost, event.Finding{Subject: about, Text: text, Remedy: "make a token there (weir manager token create) and start the agent with it, or take cluster.manager out of weir.yaml"})
+	default:
+		s.Report(event.ManagerLost, event.Finding{Subject: about, Text: text, Remedy: "see that the manager runs (weir manager status, there) and can be reached from here"})
+	}
+	if end := now.CertificateEnds; !end.IsZero() && s.At.After(end) {
+		s.Report(event.BadCertificate, event.Finding{Subject: event.Subject{Type: event.Certificate, Name: membership.IdentityDir(m.opts.Dir)},
+			Text: "this node's certificate ended " + end.Format(time.RFC3339), Remedy: "see that the clock is right; then remove the folder and join again with a new token"})
+	}
 }
 
 // Status implements api.Agent: the agent's own with the cluster that it is in.
