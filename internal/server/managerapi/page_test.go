@@ -232,7 +232,7 @@ func TestPage(t *testing.T) {
 		link, err := api.NewManagerClient(socket).Web(t.Context())
 		return pagetest.Open(t, p.Addr(), link, err)
 	}
-	if _, index := ask(http.MethodGet, "/", "", ""); !strings.Contains(index, "/js/cluster.js") {
+	if _, index := ask(http.MethodGet, "/", "", ""); !strings.Contains(index, "js/cluster.js") {
 		t.Errorf("the page is %s", index)
 	}
 	changer, looker := open(socket), open(api.ViewSocket(socket))

@@ -3,7 +3,11 @@
 // Talks to the program that serves the page, the agent or the manager: the token of the session,
 // and requests.
 
-const kept = "weir-session";
+// place is the folder of this page, "" at the top: behind a proxy several hosts may have one origin,
+// each at a path of its own.
+export const place = location.pathname.replace(/[^/]*$/, "").replace(/^\/$/, "");
+
+const kept = `weir-session${place}`;
 
 // Problem is a refusal, as RFC 9457 has it.
 export class Problem extends Error {
@@ -29,7 +33,7 @@ export function signOut() { localStorage.removeItem(kept); }
 
 // open exchanges the code of a link for a session.
 export async function open(code) {
-	const response = await fetch("/session", { method: "POST", body: JSON.stringify({ code }), cache: "no-store" });
+	const response = await fetch("session", { method: "POST", body: JSON.stringify({ code }), cache: "no-store" });
 	const body = await response.json().catch(() => ({}));
 	if (!response.ok) throw new Problem(response.status, body);
 	localStorage.setItem(kept, JSON.stringify(body));
@@ -37,7 +41,7 @@ export async function open(code) {
 
 // adopt takes the session of a user whom a proxy in front of the page knows, if there is one.
 export async function adopt() {
-	const response = await fetch("/session", { cache: "no-store" }).catch(() => null);
+	const response = await fetch("session", { cache: "no-store" }).catch(() => null);
 	if (response?.status === 200) localStorage.setItem(kept, JSON.stringify({ token: "", ...await response.json() }));
 }
 
@@ -60,7 +64,7 @@ export async function send(path, { method, body, signal }) {
 // path makes a path out of names and a query.
 export function path(parts, query = {}) {
 	const q = new URLSearchParams(query).toString();
-	return `/v1/${parts.map(encodeURIComponent).join("/")}${q ? `?${q}` : ""}`;
+	return `v1/${parts.map(encodeURIComponent).join("/")}${q ? `?${q}` : ""}`;
 }
 
 export const wait = (ms) => new Promise((done) => setTimeout(done, ms));

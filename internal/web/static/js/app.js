@@ -4,6 +4,7 @@
 
 import { ask, path } from "./api.js";
 import { frame } from "./frame.js";
+import { healthIn } from "./health.js";
 import { follow } from "./stream.js";
 import { store } from "./store.js";
 import { linkView } from "./link.js";
@@ -12,11 +13,13 @@ import { workloadView } from "./workload.js";
 import { changesView } from "./changes.js";
 import { tryView } from "./try.js";
 
+const health = healthIn(document.getElementById("health"), document.getElementById("problems"));
+
 frame({
 	program: "agent",
 	command: "weir web",
 	away: "Traffic is divided all the same.",
-	version: "/v1/status",
+	version: "v1/status",
 	views: [
 		{ name: "link", title: "Link", show: linkView },
 		{ name: "workloads", title: "Workloads", show: workloadsView },
@@ -30,6 +33,7 @@ frame({
 	follow(present) {
 		follow((sample) => {
 			store.take(sample);
+			health(sample.problems ?? []);
 			if (!performance.getEntriesByName("first-sample").length) performance.mark("first-sample"); // what the browser suite measures
 		}, present);
 	},

@@ -84,6 +84,7 @@ export function linkView(main, [device, way]) {
 			`${percent(link.rate_bps / link.capacity_bps)} used, ${percent(link.reserved_bps / link.capacity_bps)} reserved`);
 		fill(notes,
 			link.error && h("p", { class: "problem" }, `Not steered: ${link.error}`),
+			link.down && h("p", { class: "problem" }, link.down),
 			link.warning && h("p", { class: "warning" }, link.warning),
 			(link.not_held ?? []).map((g) => h("p", { class: "warning" }, `${g.field} ${g.value} is not held on this kernel: ${g.reason}`)));
 		draw();

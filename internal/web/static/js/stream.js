@@ -6,7 +6,7 @@
 // runs. So of all tabs one has the stream (it holds a lock) and passes the samples on; a tab
 // that is new takes a first sample with the last minute by a short stream of its own.
 
-import { send, session, signOut, wait, Problem } from "./api.js";
+import { place, send, session, signOut, wait, Problem } from "./api.js";
 import { Reader } from "./samples.js";
 
 const NEWLINE = 0x0a;
@@ -39,7 +39,7 @@ export function filler(body) {
 // events reads server-sent events until the stream ends, and waits for each. The agent's are one
 // line each.
 async function events(each, signal) {
-	const response = await send("/v1/stream", { method: "GET", signal });
+	const response = await send("v1/stream", { method: "GET", signal });
 	const fill = filler(response.body);
 	let held = [new ArrayBuffer(1 << 16), 0]; // a line that is not whole yet
 	for (;;) {
@@ -61,7 +61,7 @@ async function events(each, signal) {
 // follow calls each with every sample, and state with "live", "away" (the agent cannot be
 // reached) or "out" (the session has ended). It goes on for ever.
 export function follow(each, state) {
-	const channel = new BroadcastChannel("weir-stream");
+	const channel = new BroadcastChannel(`weir-stream${place}`);
 	const samples = new Reader();
 	let reading = Promise.resolve();
 	// show reads a sample, after those before.
@@ -114,7 +114,7 @@ export function follow(each, state) {
 		lead();
 		return;
 	}
-	navigator.locks.request("weir-stream", lead);
+	navigator.locks.request(`weir-stream${place}`, lead);
 	(async () => {
 		await wait(50); // for the lock, if it is free
 		const first = new AbortController();

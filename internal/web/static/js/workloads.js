@@ -17,7 +17,7 @@ const columns = [
 	{ name: "Name", by: (w) => w.name, wide: true },
 	{ name: "Rate", by: (w, t) => t?.rate_bps ?? -1, text: (w, t) => (t ? rate(t.rate_bps) : "-"), number: true, down: true },
 	{ name: "Ideal", by: (w, t) => t?.ideal_bps ?? -1, text: (w, t) => (t ? rate(t.ideal_bps) : "-"), number: true, down: true, more: 1 },
-	{ name: "Last minute", spark: true },
+	{ name: "Last minute", spark: true, more: 1 },
 	{ name: "Promise kept", by: (w, t) => t?.score?.kept ?? 2, text: (w, t) => (t?.score ? kept(t.score.kept) : "-"), title: (w, t) => t?.score?.text, number: true, more: 1 },
 	{ name: "Delay p99", by: (w, t) => (t?.delay?.packets ? t.delay.p99_ms : -1), text: (w, t) => (t?.delay?.packets ? wait(t.delay.p99_ms) : "-"), title: (w, t) => delay(t?.delay), number: true, down: true, more: 1 },
 	{ name: "Weight", by: (w, t, p) => p.weight, text: (w, t, p) => String(p.weight), number: true, down: true, more: 2 },
@@ -25,8 +25,22 @@ const columns = [
 	{ name: "Max", by: (w, t) => t?.max_bps || Infinity, text: (w, t) => (t?.max_bps ? limit(t.max_bps) : "-"), number: true, more: 1 },
 	{ name: "Backlog", by: (w, t) => t?.backlog_packets ?? 0, text: (w, t) => (t?.backlog_packets ? `${t.backlog_packets} p` : "-"), number: true, down: true, more: 2 },
 	{ name: "Drops", by: (w, t) => t?.drops_per_second || total(t?.drops) / 1e12, text: (w, t) => dropped(t), title: (w, t) => drops(t?.drops, t?.drops_per_second), down: true, more: 2, clip: true },
-	{ name: "State", by: (w) => w.state, text: (w) => (w.note ? `${w.state}: ${w.note}` : w.state), title: (w) => w.note, more: 1, state: true, clip: true },
+	{ name: "State", by: (w) => stateOf(w), text: (w) => stateText(w), title: (w) => w.note, state: true, clip: true },
 ];
+
+// lost returns the first link that is not steered.
+const lost = () => store.sample?.links.find((l) => l.error);
+
+// stateOf returns a workload's state for people: of one that would be active on a link that is not
+// steered, that.
+const stateOf = (w) => (w.state === "not held" && lost() ? "not steered" : w.state);
+
+// stateText adds the reason.
+function stateText(w) {
+	const state = stateOf(w);
+	const reason = state === "not steered" ? lost().error : w.note;
+	return reason ? `${state}: ${reason}` : state;
+}
 
 const heatColumns = [
 	columns[0],
