@@ -4,8 +4,6 @@ package agent
 
 import (
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"weir/internal/agent/decide"
@@ -86,7 +84,7 @@ func (m moment) over(s event.Sight) event.Sight {
 
 // object returns a workload or group without its packets.
 func (m moment) object(kind string, v decide.Verdict) event.Object {
-	o := event.Object{Type: kind, Name: v.Name, NotHeld: unaccepted(v.Gaps)}
+	o := event.Object{Type: kind, Name: v.Name, NotHeld: gap.Unaccepted(v.Gaps, gap.Gap.String)}
 	if v.State == workload.StateRefused {
 		o.Refused = v.Note
 	}
@@ -104,31 +102,9 @@ func quotaSight(s quota.Standing) event.Quota {
 	return q
 }
 
-// unaccepted returns the gaps that no accept_gaps allows, as one text.
-func unaccepted(gaps []gap.Gap) string {
-	var texts []string
-	for _, g := range gaps {
-		if text := g.String(); !g.Accepted && !slices.Contains(texts, text) {
-			texts = append(texts, text)
-		}
-	}
-	return strings.Join(texts, "; ")
-}
-
-// unheld does the same without the link.
-func unheld(gaps []gap.Gap) string {
-	var texts []string
-	for _, g := range gaps {
-		if text := g.What() + " is not held on this kernel: " + g.Reason; !g.Accepted && !slices.Contains(texts, text) {
-			texts = append(texts, text)
-		}
-	}
-	return strings.Join(texts, "; ")
-}
-
 // sight returns the link as it stands.
 func (l *link) sight(gaps []gap.Gap) event.LinkSight {
-	s := event.LinkSight{Device: l.config.Place(), Direction: l.direction(), NotHeld: unheld(gaps), Repaired: l.repaired, Down: l.silent()}
+	s := event.LinkSight{Device: l.config.Place(), Direction: l.direction(), NotHeld: gap.Unaccepted(gaps, gap.Gap.WithoutLink), Repaired: l.repaired, Down: l.silent()}
 	if l.err != nil {
 		s.Error, s.Gone = l.err.Error(), errors.Is(l.err, dataplane.ErrNoDevice)
 	}

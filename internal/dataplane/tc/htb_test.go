@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/dataplane/device"
+	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/plan"
 	"weir/internal/policy/framing"
 )

@@ -14,6 +14,7 @@ package gap
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,6 +63,20 @@ func (g Gap) What() string {
 func (g Gap) Refusal(value string) error {
 	return &refusal.Error{Kind: refusal.NotHeld, Object: "link " + g.Link, Field: g.Field, Value: cmp.Or(value, g.Value),
 		Msg: fmt.Sprintf("link %s does not hold it: %s", g.Link, g.Reason), Remedy: Remedy}
+}
+
+// WithoutLink is the same in a sentence about the link itself.
+func (g Gap) WithoutLink() string { return g.What() + " is not held on this kernel: " + g.Reason }
+
+// Unaccepted returns the texts of the gaps that no accept_gaps allows, each once.
+func Unaccepted(gaps []Gap, text func(Gap) string) string {
+	var texts []string
+	for _, g := range gaps {
+		if said := text(g); !g.Accepted && !slices.Contains(texts, said) {
+			texts = append(texts, said)
+		}
+	}
+	return strings.Join(texts, "; ")
 }
 
 // View returns the gap as the API shows it.
