@@ -143,12 +143,12 @@ type kill struct {
 }
 
 var kills = []kill{
-	{"a", "criu", "FREEZING", false},
+	{"a", "criu", "freezer.state=FR", false},
 	{"a", "criu", "SEIZE", true},
 	{"a", "criu", "net: Collecting netns", false},
 	{"a", "criu", "Dumping task (pid", true},
 	{"a", "criu", "Writing image inventory", true},
-	{"a", "runc", "FREEZING", true},
+	{"a", "runc", "freezer.state=FR", true},
 	{"a", "runc", "net: Collecting netns", true},
 	{"a", "runc", "Dumping task (pid", false},
 	{"b", "criu", "Running setup-namespaces scripts", true},
@@ -218,7 +218,7 @@ func (b *bed) reaches(node, name string) {
 	b.t.Helper()
 	c, err := b.Node(node).Docker().ContainerInspect(b.t.Context(), name)
 	b.must(err)
-	address := c.NetworkSettings.IPAddress + ":7000"
+	address := c.NetworkSettings.Networks["bridge"].IPAddress + ":7000"
 	err = nsthread.InPath(b.Node(node).Netns, func() error {
 		conn, err := net.DialTimeout("tcp", address, 3*time.Second)
 		if err != nil {
