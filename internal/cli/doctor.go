@@ -25,8 +25,9 @@ container engines, CRIU, clock, limits, and the agent. Each line says whether it
 ok, a warning or fails, with the finding and the remedy.
 
 Nothing is changed, and no agent is needed. Without root, what could not be looked at
-is called unknown. The exit code is 1 if something fails: then a link is not steered,
-or the agent does not start.`,
+is called unknown. What a running agent finds wrong (weir status) is among the lines.
+The exit code is 1 if something fails: then a link is not steered or sends nothing,
+workloads are not seen, or the agent does not start.`,
 		Example: `  weir doctor
   weir doctor --link eth1
   weir doctor -o json | jq -r '.[] | select(.level != "ok") | .remedy'`,

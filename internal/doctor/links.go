@@ -66,7 +66,11 @@ func (l Link) examine(backend string, clock Seen[uint64]) []Finding {
 	}
 	all := l.rootQdisc()
 	if l.Down != "" {
-		all = append(all, warning(l.Down, "ip link set "+l.Name+" up; then look at the cable, and at the other end")...)
+		judge := warning // as the agent does of a link that it steers
+		if l.Asked {
+			judge = fails
+		}
+		all = append(all, judge(l.Down, "ip link set "+l.Name+" up; then look at the cable, and at the other end")...)
 	}
 	all = append(all, l.speed(backend, clock)...)
 	return append(all, l.offload()...)

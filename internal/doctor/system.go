@@ -31,13 +31,13 @@ func engines(h Host) []Finding {
 	docker := false
 	for _, e := range h.Engines {
 		docker = docker || e.Socket == socket
-		all = append(all, e.finding())
+		all = append(all, e.finding(wanted && e.Socket == socket))
 	}
 	switch {
 	case wanted && !docker && !h.Dockerd && h.Config.Err == nil && !h.Config.Value.Docker.Asked:
 		all = append(all, Finding{Level: OK, Seen: "no Docker on this host; its containers are looked for once there is one"})
 	case wanted && !docker && socket != "":
-		all = append(all, Finding{Level: Warning, Seen: "there is no socket " + socket + ", where Docker's containers are looked for",
+		all = append(all, Finding{Level: Fails, Seen: "there is no socket " + socket + ", where Docker's containers are looked for",
 			Remedy: "start Docker, or name its socket: docker: {socket: PATH}, or look for none: docker: {enabled: false}"})
 	case len(all) == 0:
 		return ok("none is there and none is looked for (docker: {enabled: false})")
@@ -45,13 +45,18 @@ func engines(h Host) []Finding {
 	return all
 }
 
-func (e Engine) finding() Finding {
+// finding judges an engine. One that the agent asks is one that workloads are not seen without.
+func (e Engine) finding(asked bool) Finding {
 	name := e.Name + " at " + e.Socket
 	switch {
 	case errors.Is(e.Version.Err, fs.ErrPermission):
 		return unknown(name, e.Version.Err)[0]
 	case e.Version.Err != nil:
-		return Finding{Level: Warning, Seen: name + " does not answer: " + e.Version.Err.Error(), Remedy: "systemctl status " + e.Name}
+		level := Warning
+		if asked {
+			level = Fails
+		}
+		return Finding{Level: level, Seen: name + " does not answer: " + e.Version.Err.Error(), Remedy: "systemctl status " + e.Name}
 	}
 	return Finding{Level: OK, Seen: strings.TrimSpace(name + " " + e.Version.Value)}
 }
