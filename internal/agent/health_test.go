@@ -60,23 +60,29 @@ func (h *host) healthOf() (status, events, counts, stream string) {
 func TestHealth(t *testing.T) {
 	observe := func(kind, about, name string) func(h *host, on bool) {
 		return func(h *host, on bool) {
-			h.observed = func(s *event.Sight) {
-				if on {
-					s.Report(kind, event.Finding{Subject: event.Subject{Type: about, Name: name}, Text: "is wrong", Remedy: "mend it"})
+			_ = h.tell(h.t.Context(), func() {
+				h.observed = func(s *event.Sight) {
+					if on {
+						s.Report(kind, event.Finding{Subject: event.Subject{Type: about, Name: name}, Text: "is wrong", Remedy: "mend it"})
+					}
 				}
-			}
+			})
 		}
 	}
 	disk := func(path, note string) func(h *host, on bool) {
 		return func(h *host, on bool) {
-			h.unwritable = nil
-			if on {
-				h.unwritable = []api.Storage{{Path: path, Lost: "usage is", Note: note}}
-			}
+			_ = h.tell(h.t.Context(), func() {
+				h.unwritable = nil
+				if on {
+					h.unwritable = []api.Storage{{Path: path, Lost: "usage is", Note: note}}
+				}
+			})
 		}
 	}
 	down := func(text string) func(h *host, on bool) {
-		return func(h *host, on bool) { h.why = map[bool]string{true: text}[on] }
+		return func(h *host, on bool) {
+			_ = h.tell(h.t.Context(), func() { h.why = map[bool]string{true: text}[on] })
+		}
 	}
 	const good = "links: [{device: eth0, egress: 100mbit, ingress: 100mbit}]"
 	file := func(text string) func(h *host, on bool) {
