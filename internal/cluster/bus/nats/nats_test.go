@@ -232,9 +232,9 @@ func TestForgedMoves(t *testing.T) {
 		"$JS.ACK.L.a.1.1.1.1.1", "$SYS.REQ.SERVER.PING"} {
 		t.Run("publish "+subject, func(t *testing.T) {
 			denied(t, c, func() error { return c.PublishRequest(subject, inbox("b")+".1", []byte("forged")) })
-			b.log.Wait(t, "Publish Violation", subject)
 		})
 	}
+	b.log.Wait(t, "Publish Violation", "L.a") // the first of its lines; TestRefusalsAreFewLines bounds them
 	for _, subject := range []string{"L.a", "L.*", "L.b", "M.>", ">", "_INBOX_a.>", "_INBOX.>"} {
 		t.Run("subscribe "+subject, func(t *testing.T) {
 			denied(t, c, func() error { _, err := c.SubscribeSync(subject); return err })
