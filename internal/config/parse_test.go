@@ -15,6 +15,7 @@ import (
 	"weir/internal/goldentest"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 	"weir/internal/policy/framing"
 	"weir/internal/safepath/safepathtest"
 )
@@ -187,7 +188,11 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		for _, r := range append(c.Workloads, Rule{Layer: c.Defaults}) {
-			if err := r.Layer.Apply(policy.Default()).Check(); err != nil {
+			below := policy.Default()
+			if r.Layer.Gives("queues") && !r.Layer.Gives("discipline") {
+				below.Discipline = discipline.PQ // which another layer may give
+			}
+			if err := r.Layer.Apply(below).Check(); err != nil {
 				t.Errorf("accepted %q: %v", r.Pattern, err)
 			}
 		}
