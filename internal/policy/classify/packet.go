@@ -135,15 +135,13 @@ func (p *Packet) decodeIPv6(data []byte) {
 		switch next, units := data[at], int(data[at+1]); p.Proto {
 		case extFragment:
 			length = 8
-			part := binary.BigEndian.Uint16(data[at+2:])
+			// A header of which no fragments come says nothing of those that another one makes.
+			part, id := binary.BigEndian.Uint16(data[at+2:]), binary.BigEndian.Uint32(data[at+4:])
 			switch {
 			case part&^7 != 0:
-				p.Fragment = LaterFragment
+				p.Fragment, p.ID = LaterFragment, id
 			case part&1 != 0:
-				p.Fragment = FirstFragment
-			}
-			if p.Fragment != Whole {
-				p.ID = binary.BigEndian.Uint32(data[at+4:])
+				p.Fragment, p.ID = FirstFragment, id
 			}
 			p.Proto = next
 			if p.Fragment == LaterFragment {
