@@ -56,6 +56,9 @@ func newDocumented(t *testing.T, p page) *documented {
 	for _, folder := range hidden {
 		d.hide(folder)
 	}
+	if dockerd, err := exec.LookPath("dockerd"); err == nil {
+		d.cover(dockerd, "/dev/null", "", unix.MS_BIND, "") // it does not run here, which would be a problem
+	}
 	for _, folder := range []string{"bpf", "docs", "lab"} {
 		path, err := filepath.Abs(filepath.Join(dir, folder))
 		if err = errors.Join(err, os.Symlink(path, filepath.Join(d.dir, folder))); err != nil {
@@ -101,11 +104,20 @@ func (d *documented) network() {
 // hide gives the test an empty folder in the place of one of the machine's.
 func (d *documented) hide(dir string) {
 	d.t.Helper()
-	if err := errors.Join(os.MkdirAll(dir, 0o755), unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=755")); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		d.t.Fatal(err)
+	}
+	d.cover(dir, "tmpfs", "tmpfs", 0, "mode=755")
+}
+
+// cover mounts something over a path until the test ends.
+func (d *documented) cover(path, what, kind string, flags uintptr, data string) {
+	d.t.Helper()
+	if err := unix.Mount(what, path, kind, flags, data); err != nil {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
 			d.t.Error(err)
 		}
 	})
