@@ -63,8 +63,8 @@ func (k Kind) many(found []Finding) Fault {
 
 func rank(severity string) int { return slices.Index([]string{Error, Warning, Notice}, severity) }
 
-// Failing reports whether a problem is an error: then weir status and weir doctor end with exit
-// code 1.
+// Failing reports whether a problem is an error: then weir status --check and weir doctor end
+// with exit code 1.
 func Failing(list []Fault) bool {
 	return slices.ContainsFunc(list, func(p Fault) bool { return p.Severity == Error })
 }

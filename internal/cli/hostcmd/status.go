@@ -20,7 +20,7 @@ import (
 
 // Status makes weir status.
 func (a Commands) Status() *cobra.Command {
-	var gaps bool
+	var gaps, check bool
 	c := a.Printing(&cobra.Command{
 		Use:   "status",
 		Short: "Show what is wrong, the agent, its links and the promises that they cannot keep",
@@ -30,11 +30,13 @@ backend steers it and how many promises that backend cannot keep on this kernel;
 --gaps lists them. A link whose capacity is more than one root qdisc carries on this
 host has a warning.
 
-The exit code is 1 if one of the problems is an error: a link is not steered or sends
-nothing, workloads are not seen, weir.yaml is wrong, or a disk is full. Other
-problems, such as a min that does not fit, leave it 0.`,
+With --check the exit code is 1 if one of the problems is an error: a link is not
+steered or sends nothing, workloads are not seen, weir.yaml is wrong, or a disk is full.
+Other problems, such as a min that does not fit, leave it 0. Without --check it is 0 if
+the agent answers, as a probe asks that may end the agent.`,
 		Example: `  weir status
   weir status --gaps
+  weir status --check >/dev/null || weir doctor
   weir status -o json | jq '.links[].free_bps'`,
 		Args: frame.Names(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -45,12 +47,13 @@ problems, such as a min that does not fit, leave it 0.`,
 			if err := a.Print(st, func() string { return renderStatus(st, gaps, time.Now()) }); err != nil {
 				return err
 			}
-			if event.Failing(st.Problems) {
+			if check && event.Failing(st.Problems) {
 				return frame.Exit(frame.ExitFailed, nil)
 			}
 			return nil
 		},
 	})
+	c.Flags().BoolVar(&check, "check", false, "exit with 1 if one of the problems is an error")
 	c.Flags().BoolVar(&gaps, "gaps", false, "list what the links' backends cannot hold on this kernel")
 	return c
 }
