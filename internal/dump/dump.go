@@ -19,7 +19,7 @@ const attempts = 8
 
 // Whole returns what list does, which it calls again, after 1, 2, 3, ... ms, while something
 // changed meanwhile. After 8 attempts, 28 ms, it returns the last list: what changed while the
-// kernel was listing may be missing there, and whoever acts on that has to look again.
+// kernel was listing may be missing there, and the caller that acts on that has to look again.
 func Whole[T any](list func() (T, error)) (T, error) {
 	for try := 1; ; try++ {
 		all, err := list()

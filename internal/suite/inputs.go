@@ -19,7 +19,7 @@ import (
 )
 
 // inputs is what a step's result depends on. The zero value is every file of HEAD but those that
-// steps write: right for each command that runs the programs, or that nobody has looked into.
+// steps write: right for each command that runs the programs, or whose inputs are not known.
 type inputs struct {
 	tests []string // packages, below internal/, with their tests and all that they are built of
 	files []string // files and folders

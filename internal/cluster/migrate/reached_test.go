@@ -26,7 +26,7 @@ const (
 	reachedWithin = time.Second
 )
 
-// probe asks an address for a connection to a port that nobody listens on, from the switch:
+// probe asks an address for a connection to a closed port, from the switch:
 // its kernel refuses it, without a limit to how often. The function returned ends that and
 // returns the longest time without a refusal.
 func (b *bed) probe(address string) func() time.Duration {

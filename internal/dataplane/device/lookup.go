@@ -14,6 +14,7 @@ import (
 	"weir/internal/closest"
 	"weir/internal/dataplane"
 	"weir/internal/dump"
+	"weir/internal/policy/framing"
 )
 
 // Device is one network device as it was when it was looked up.
@@ -51,17 +52,14 @@ func (c *Conn) Lookup(name string) (Device, error) {
 	return Device{}, fmt.Errorf("%s: %w; %s", name, dataplane.ErrNoDevice, suggest(name, names))
 }
 
-const (
-	vlanTag = 4 // bytes
-	stacked = 8 // devices that may stand on each other, as in the kernel
-)
+const stacked = 8 // devices that may stand on each other, as in the kernel
 
 // tag is what a device and those below it add to a frame for VLANs, in bytes. A device whose parent
 // is elsewhere, or gone, adds its own.
 func (c *Conn) tag(link netlink.Link) (bytes int) {
 	for range stacked {
 		if link.Type() == "vlan" {
-			bytes += vlanTag
+			bytes += framing.VLANTag
 		}
 		below := link.Attrs().ParentIndex
 		if below == 0 || link.Attrs().NetNsID >= 0 || !slices.Contains([]string{"vlan", "macvlan", "ipvlan"}, link.Type()) {

@@ -130,7 +130,7 @@ func TestKernelClassifiesAsPolicyDoes(t *testing.T) {
 }
 
 // TestRulesAreVerifiedQuickly: what the verifier has to look at does not grow beyond all bounds with
-// rules that somebody else writes. Of the first it once took more than a million instructions, 15
+// rules that a label asks for. Of the first it once took more than a million instructions, 15
 // seconds, and then refused them.
 func TestRulesAreVerifiedQuickly(t *testing.T) {
 	netnstest.New(t) // skips without root

@@ -68,8 +68,8 @@ var names = map[string]Framing{
 // Names returns the names of presets, in the order of the alphabet.
 func Names() []string { return slices.Sorted(maps.Keys(names)) }
 
-// vlanTag is the length of a VLAN's tag in bytes.
-const vlanTag = 4
+// VLANTag is the length of a VLAN's tag in bytes.
+const VLANTag = 4
 
 // Parse reads a framing: a preset, or a number of bytes, and words after or before it in any
 // order: atm, ptm or noatm, ether-vlan (4 bytes more for a tag, also twice), mpu BYTES. A number
@@ -116,7 +116,7 @@ func Parse(text string) (Framing, error) {
 	if !said {
 		return f, fmt.Errorf("%q has no overhead; give bytes for each packet from %d to %d, or one of %s", text, LeastOverhead, MostOverhead, strings.Join(Names(), ", "))
 	}
-	f.Overhead += tags * vlanTag
+	f.Overhead += tags * VLANTag
 	if f.Overhead > MostOverhead || tags > 2 {
 		return f, fmt.Errorf("%q adds more than %d bytes, or more than two tags", text, MostOverhead)
 	}
