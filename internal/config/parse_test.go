@@ -189,7 +189,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, r := range append(c.Workloads, Rule{Layer: c.Defaults}) {
 			below := policy.Default()
-			if r.Layer.Gives("queues") && !r.Layer.Gives("discipline") {
+			if len(r.Layer.To().Queues) > 0 && !r.Layer.Gives("discipline") {
 				below.Discipline = discipline.PQ // which another layer may give
 			}
 			if err := r.Layer.Apply(below).Check(); err != nil {
