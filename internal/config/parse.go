@@ -222,8 +222,7 @@ func readLayer(from node, on policy.Place) policy.Change {
 		from.tree.quotas = append(from.tree.quotas, quotaAt{from, q.Ingress})
 	}
 	if layer.Gives("queues") && len(from.tree.problems) == before {
-		warnings, err := policy.CheckRules(layer.To().Queues)
-		from.refuse(err) // if it is for another layer to say the discipline
+		warnings, _ := policy.CheckRules(layer.To().Queues) // layer.Check has reported a mistake
 		for _, w := range warnings {
 			from.warn(w)
 		}

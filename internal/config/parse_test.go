@@ -188,12 +188,16 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		for _, r := range append(c.Workloads, Rule{Layer: c.Defaults}) {
-			below := policy.Default()
+			fits := r.Layer.Apply(policy.Default()).Check()
 			if len(r.Layer.To().Queues) > 0 && !r.Layer.Gives("discipline") {
-				below.Discipline = discipline.PQ // which another layer may give
+				for _, d := range []discipline.Name{discipline.PQ, discipline.CBWFQ, discipline.LLQ} { // which another layer may give
+					if err := r.Layer.Apply(policy.Policy{Weight: 1, Discipline: d}).Check(); fits != nil {
+						fits = err
+					}
+				}
 			}
-			if err := r.Layer.Apply(below).Check(); err != nil {
-				t.Errorf("accepted %q: %v", r.Pattern, err)
+			if fits != nil {
+				t.Errorf("accepted %q: %v", r.Pattern, fits)
 			}
 		}
 		for _, a := range c.Attach {

@@ -164,13 +164,16 @@ func (c Change) Apply(p Policy) Policy {
 func (p Policy) isolates() bool { return p.Discipline.OrDefault() == discipline.SFQ }
 
 // Check reports the first mistake in the change as an *invalid.Error. Discipline and queues make
-// sense together only, and so do burst and max. Each may come from another layer, so they are
-// checked if both are here.
+// sense together only, and so do burst and max. Each may come from another layer: queues alone
+// are checked as those of the discipline that they fit, the others if both are here.
 func (c Change) Check() error {
 	if err := c.Readable(); err != nil {
 		return err
 	}
-	if !c.Gives("discipline") || !c.Gives("queues") && c.to.Discipline.HasQueues() {
+	switch queues, named := c.to.Queues, c.Gives("discipline"); {
+	case !named && len(queues) > 0:
+		c.Set("discipline", func(p *Policy) { p.Discipline = likely(queues) })
+	case !named, !c.Gives("queues") && c.to.Discipline.HasQueues():
 		c = c.Without("discipline").Without("queues")
 	}
 	if !c.Gives("max") {

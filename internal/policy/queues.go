@@ -5,6 +5,7 @@ package policy
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"weir/internal/invalid"
@@ -86,6 +87,17 @@ func (p Policy) checkQueues() error {
 		}
 	}
 	return p.checkRules()
+}
+
+// likely returns the discipline that queues fit by the fields that they have.
+func likely(queues []Queue) discipline.Name {
+	switch {
+	case slices.ContainsFunc(queues, func(q Queue) bool { return !q.Rate.None() }):
+		return discipline.LLQ
+	case slices.ContainsFunc(queues, func(q Queue) bool { return !q.Min.None() }):
+		return discipline.CBWFQ
+	}
+	return discipline.PQ
 }
 
 // checkNumber holds how many queues a discipline has.
