@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/api/apitest"
 	"weir/internal/policy"
+	"weir/internal/policy/twolevel"
 )
 
 // tree is who is in which group and what was promised, as the contract wants it;
@@ -31,7 +32,7 @@ func (b *bed) idealOf(tr tree) []float64 {
 		}
 		return c
 	}
-	var branches []policy.Branch
+	var branches []twolevel.Branch
 	rates := make([]float64, len(b.boxes))
 	where := map[string]int{}
 	var places [][]int // numbers of the workloads in each branch
@@ -40,7 +41,7 @@ func (b *bed) idealOf(tr tree) []float64 {
 		at, known := where[p.Group]
 		if p.Group == "" || !known {
 			at = len(branches)
-			branches, places = append(branches, policy.Branch{}), append(places, nil)
+			branches, places = append(branches, twolevel.Branch{}), append(places, nil)
 			if p.Group == "" {
 				branches[at].Claim = claim(p)
 			} else {
@@ -61,7 +62,7 @@ func (b *bed) idealOf(tr tree) []float64 {
 			}
 		}
 	}
-	division := policy.DivideTree(b.capacity, branches)
+	division := twolevel.Divide(b.capacity, branches)
 	for at, list := range places {
 		for k, i := range list {
 			if branches[at].Members == nil {

@@ -8,6 +8,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/twolevel"
 )
 
 // Division is the contract at work on one link at one moment.
@@ -39,13 +40,13 @@ func divide(state plan.State, used map[plan.ClassID]Class, but ...plan.ClassID) 
 		return c
 	}
 	members := membersOf(state)
-	var branches []policy.Branch
+	var branches []twolevel.Branch
 	var ids []plan.ClassID
 	for _, class := range state.Classes {
 		if class.Parent != 0 {
 			continue
 		}
-		branch := policy.Branch{Claim: claim(class)}
+		branch := twolevel.Branch{Claim: claim(class)}
 		if class.Group {
 			branch.Members = []policy.Claim{}
 			for _, member := range members[class.ID] {
@@ -54,7 +55,7 @@ func divide(state plan.State, used map[plan.ClassID]Class, but ...plan.ClassID) 
 		}
 		branches, ids = append(branches, branch), append(ids, class.ID)
 	}
-	result := policy.DivideTree(state.Link.Capacity, branches)
+	result := twolevel.Divide(state.Link.Capacity, branches)
 	d.Level = result.Level
 	for i, id := range ids {
 		d.Shares[id] = result.Shares[i]

@@ -5,7 +5,7 @@
 //
 // Between compares two snapshots of a link's counters. A class that was dropped from, or in
 // which packets wait at both ends of the second, wants all that it can get; any other wants
-// what it sent. With these demands the link is divided by the contract (policy.DivideTree), and
+// what it sent. With these demands the link is divided by the contract (twolevel.Divide), and
 // the Division has for each class the measured rate beside the ideal one:
 //
 //	d := usage.Between(state, before, after) // web sent 30 of 100 Mbit/s and has a backlog

@@ -13,6 +13,7 @@ import (
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/discipline"
+	"weir/internal/policy/twolevel"
 )
 
 // tree is a link with groups: the groups' classes first.
@@ -20,8 +21,8 @@ type tree struct {
 	groups   []plan.Class
 	members  []plan.Class
 	sources  []traffic
-	branches []policy.Branch // one for each group, then one for each class without
-	places   [][]int         // members of each branch, as indices of members
+	branches []twolevel.Branch // one for each group, then one for each class without
+	places   [][]int           // members of each branch, as indices of members
 }
 
 const firstMember = 11 // groups are classes 1 to 10
@@ -45,7 +46,7 @@ func drawTree(t *rapid.T, capacity policy.Rate) tree {
 			g.Max = policy.Rate(low + (float64(capacity)-low)*rapid.Float64Range(0, 1).Draw(t, "max"))
 		}
 		tr.groups = append(tr.groups, g)
-		tr.branches = append(tr.branches, policy.Branch{Claim: policy.Claim{Weight: g.Weight, Min: g.Min, Max: g.Max, Demand: policy.Unlimited}})
+		tr.branches = append(tr.branches, twolevel.Branch{Claim: policy.Claim{Weight: g.Weight, Min: g.Min, Max: g.Max, Demand: policy.Unlimited}})
 		tr.places = append(tr.places, nil)
 	}
 	for i := range rapid.IntRange(2, 8).Draw(t, "classes") {
@@ -66,7 +67,7 @@ func drawTree(t *rapid.T, capacity policy.Rate) tree {
 			}
 		}
 		if group < 0 {
-			tr.branches = append(tr.branches, policy.Branch{Claim: claim})
+			tr.branches = append(tr.branches, twolevel.Branch{Claim: claim})
 			tr.places = append(tr.places, []int{i})
 		} else {
 			tr.branches[group].Members = append(tr.branches[group].Members, claim)
@@ -79,14 +80,14 @@ func drawTree(t *rapid.T, capacity policy.Rate) tree {
 // ideals are the contract's rates of the members, in bits per second.
 func (tr tree) ideals(capacity policy.Rate) []float64 {
 	rates := make([]float64, len(tr.members))
-	var branches []policy.Branch
+	var branches []twolevel.Branch
 	var places [][]int
 	for i, b := range tr.branches {
 		if len(tr.places[i]) > 0 {
 			branches, places = append(branches, b), append(places, tr.places[i])
 		}
 	}
-	division := policy.DivideTree(capacity, branches)
+	division := twolevel.Divide(capacity, branches)
 	for i, place := range places {
 		for j, member := range place {
 			if len(branches[i].Members) == 0 {

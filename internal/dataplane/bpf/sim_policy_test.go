@@ -20,6 +20,7 @@ import (
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/quota"
+	"weir/internal/policy/twolevel"
 	"weir/internal/workload"
 )
 
@@ -27,7 +28,7 @@ var long = flag.Bool("long", false, "draw 2,000 hosts with zones, times, quotas 
 
 // A drawn host: a weir.yaml with zones, times, quotas and groups, a moment, and who sends what
 // into which zone. What must follow is written beside the text as it is drawn, by the
-// documentation's words and without any of Weir's packages, but for policy.DivideTree (which has
+// documentation's words and without any of Weir's packages, but for twolevel.Divide (which has
 // an exact oracle of its own).
 type drawnHost struct {
 	device    policy.Rate
@@ -310,7 +311,7 @@ func (s traffic) demand() policy.Rate {
 // them: what other zones send by the device.
 func (h *drawnHost) ideals(zone int, more ...policy.Claim) []float64 {
 	type place struct{ branch, member int }
-	var branches []policy.Branch
+	var branches []twolevel.Branch
 	places := make([]place, len(h.workloads))
 	branch := map[int]int{} // of a group
 	for i, w := range h.workloads {
@@ -321,14 +322,14 @@ func (h *drawnHost) ideals(zone int, more ...policy.Claim) []float64 {
 		}
 		if w.group < 0 {
 			places[i] = place{len(branches), -1}
-			branches = append(branches, policy.Branch{Claim: claim})
+			branches = append(branches, twolevel.Branch{Claim: claim})
 			continue
 		}
 		at, known := branch[w.group]
 		if !known {
 			at = len(branches)
 			branch[w.group] = at
-			branches = append(branches, policy.Branch{Claim: h.groups[w.group].zones[zone]})
+			branches = append(branches, twolevel.Branch{Claim: h.groups[w.group].zones[zone]})
 		}
 		places[i] = place{at, len(branches[at].Members)}
 		branches[at].Members = append(branches[at].Members, claim)
@@ -350,9 +351,9 @@ func (h *drawnHost) ideals(zone int, more ...policy.Claim) []float64 {
 		}
 	}
 	for _, claim := range more {
-		branches = append(branches, policy.Branch{Claim: claim})
+		branches = append(branches, twolevel.Branch{Claim: claim})
 	}
-	division := policy.DivideTree(h.zones[zone].capacity, branches)
+	division := twolevel.Divide(h.zones[zone].capacity, branches)
 	rates := make([]float64, len(h.workloads))
 	for i, p := range places {
 		if p.member < 0 {

@@ -11,6 +11,7 @@ import (
 	"weir/internal/lab/zones"
 	"weir/internal/policy"
 	"weir/internal/policy/admission"
+	"weir/internal/policy/twolevel"
 )
 
 // Group is a group of workloads; of its policy, weight, min and max count.
@@ -68,9 +69,9 @@ func (s *Scenario) divide(now Promises, demand []policy.Rate) []float64 {
 	if len(s.Link.Zones) > 0 {
 		return zones.Divide(s.Link.Capacity(), s.Link.Zones, s.Link.Ingress, len(demand), func(w int) (string, policy.Claim) { return s.Workloads[w].Zone, s.claim(now.Workloads[w], demand[w]) })
 	}
-	branches := make([]policy.Branch, len(s.Groups))
+	branches := make([]twolevel.Branch, len(s.Groups))
 	for g, p := range now.Groups {
-		branches[g] = policy.Branch{Claim: policy.Claim{Weight: p.Weight, Min: p.Min, Max: p.Max}, Members: []policy.Claim{}}
+		branches[g] = twolevel.Branch{Claim: policy.Claim{Weight: p.Weight, Min: p.Min, Max: p.Max}, Members: []policy.Claim{}}
 	}
 	type place struct{ branch, member int }
 	places := make([]place, len(now.Workloads))
@@ -79,7 +80,7 @@ func (s *Scenario) divide(now Promises, demand []policy.Rate) []float64 {
 		g := s.GroupIndex(p.Group)
 		if g < 0 {
 			places[w] = place{len(branches), -1}
-			branches = append(branches, policy.Branch{Claim: claim})
+			branches = append(branches, twolevel.Branch{Claim: claim})
 			continue
 		}
 		places[w] = place{g, len(branches[g].Members)}
@@ -91,7 +92,7 @@ func (s *Scenario) divide(now Promises, demand []policy.Rate) []float64 {
 			branches[g].Min = policy.Sum(floors(now, s.Groups[g].Name, s))
 		}
 	}
-	tree := policy.DivideTree(s.Link.Capacity(), branches)
+	tree := twolevel.Divide(s.Link.Capacity(), branches)
 	shares := make([]float64, len(places))
 	for w, at := range places {
 		if at.member < 0 {

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package twolevel
 
 import (
 	"math"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/policy"
 )
 
+const mbit = policy.Rate(1e6)
+
 // The trees that the documentation speaks of.
-func TestDivideTree(t *testing.T) {
-	all := func(weight uint32, min, max Rate) Claim {
-		return Claim{Weight: weight, Min: min, Max: max, Demand: Unlimited}
+func TestDivide(t *testing.T) {
+	all := func(weight uint32, min, max policy.Rate) policy.Claim {
+		return policy.Claim{Weight: weight, Min: min, Max: max, Demand: policy.Unlimited}
 	}
 	type want struct {
 		mbit    float64
-		binds   Bind
-		members []Share // in Mbit/s
+		binds   policy.Bind
+		members []policy.Share // in Mbit/s
 	}
 	for _, tt := range []struct {
 		name     string
@@ -25,33 +29,33 @@ func TestDivideTree(t *testing.T) {
 		want     []want
 	}{
 		{
-			"the example of DivideTree",
-			[]Branch{{Claim{Weight: 1}, []Claim{all(1, 0, 0), all(3, 0, 0)}}, {all(1, 0, 0), nil}},
-			[]want{{50, BindShare, []Share{{12.5, BindShare}, {37.5, BindShare}}}, {50, BindShare, nil}},
+			"the example of Divide",
+			[]Branch{{policy.Claim{Weight: 1}, []policy.Claim{all(1, 0, 0), all(3, 0, 0)}}, {all(1, 0, 0), nil}},
+			[]want{{50, policy.BindShare, []policy.Share{{Bps: 12.5, Binds: policy.BindShare}, {Bps: 37.5, Binds: policy.BindShare}}}, {50, policy.BindShare, nil}},
 		}, {
 			"a group's max frees the rest, whatever its members could have",
-			[]Branch{{Claim{Weight: 9, Max: 40 * mbit}, []Claim{all(1, 0, 0), all(1, 0, 0)}}, {all(1, 0, 0), nil}},
-			[]want{{40, BindMax, []Share{{20, BindShare}, {20, BindShare}}}, {60, BindShare, nil}},
+			[]Branch{{policy.Claim{Weight: 9, Max: 40 * mbit}, []policy.Claim{all(1, 0, 0), all(1, 0, 0)}}, {all(1, 0, 0), nil}},
+			[]want{{40, policy.BindMax, []policy.Share{{Bps: 20, Binds: policy.BindShare}, {Bps: 20, Binds: policy.BindShare}}}, {60, policy.BindShare, nil}},
 		}, {
 			"a group's min is its members' together, also if only one of them sends",
-			[]Branch{{Claim{Weight: 1, Min: 60 * mbit}, []Claim{{Weight: 1}, all(1, 0, 0)}}, {all(9, 0, 0), nil}},
-			[]want{{60, BindMin, []Share{{0, BindIdle}, {60, BindShare}}}, {40, BindShare, nil}},
+			[]Branch{{policy.Claim{Weight: 1, Min: 60 * mbit}, []policy.Claim{{Weight: 1}, all(1, 0, 0)}}, {all(9, 0, 0), nil}},
+			[]want{{60, policy.BindMin, []policy.Share{{Bps: 0, Binds: policy.BindIdle}, {Bps: 60, Binds: policy.BindShare}}}, {40, policy.BindShare, nil}},
 		}, {
 			"members held down by their maxes leave the rest to others",
-			[]Branch{{Claim{Weight: 9}, []Claim{all(1, 0, 10*mbit), all(1, 0, 5*mbit)}}, {all(1, 0, 0), nil}},
-			[]want{{15, BindDemand, []Share{{10, BindMax}, {5, BindMax}}}, {85, BindShare, nil}},
+			[]Branch{{policy.Claim{Weight: 9}, []policy.Claim{all(1, 0, 10*mbit), all(1, 0, 5*mbit)}}, {all(1, 0, 0), nil}},
+			[]want{{15, policy.BindDemand, []policy.Share{{Bps: 10, Binds: policy.BindMax}, {Bps: 5, Binds: policy.BindMax}}}, {85, policy.BindShare, nil}},
 		}, {
 			"a member's min within its group",
-			[]Branch{{Claim{Weight: 1, Min: 30 * mbit}, []Claim{all(1, 30*mbit, 0), all(1, 0, 0)}}, {all(1, 0, 0), nil}},
-			[]want{{50, BindShare, []Share{{30, BindMin}, {20, BindShare}}}, {50, BindShare, nil}},
+			[]Branch{{policy.Claim{Weight: 1, Min: 30 * mbit}, []policy.Claim{all(1, 30*mbit, 0), all(1, 0, 0)}}, {all(1, 0, 0), nil}},
+			[]want{{50, policy.BindShare, []policy.Share{{Bps: 30, Binds: policy.BindMin}, {Bps: 20, Binds: policy.BindShare}}}, {50, policy.BindShare, nil}},
 		}, {
 			"a group nobody is in",
-			[]Branch{{Claim{Weight: 5, Min: 50 * mbit, Demand: Unlimited}, []Claim{}}, {all(1, 0, 0), nil}},
-			[]want{{0, BindIdle, nil}, {100, BindShare, nil}},
+			[]Branch{{policy.Claim{Weight: 5, Min: 50 * mbit, Demand: policy.Unlimited}, []policy.Claim{}}, {all(1, 0, 0), nil}},
+			[]want{{0, policy.BindIdle, nil}, {100, policy.BindShare, nil}},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := DivideTree(100*mbit, tt.branches)
+			got := Divide(100*mbit, tt.branches)
 			for i, w := range tt.want {
 				if math.Abs(got.Shares[i].Bps-w.mbit*1e6) > 1 || got.Shares[i].Binds != w.binds {
 					t.Errorf("branch %d has %v, want %v Mbit/s by %s", i, got.Shares[i], w.mbit, w.binds)
@@ -69,7 +73,7 @@ func TestDivideTree(t *testing.T) {
 	}
 }
 
-// bruteDivide finds the level by halving, without Divide's bends: the lowest at
+// bruteDivide finds the level by halving, without policy.Divide's bends: the lowest at
 // which the link is full, in float64.
 func bruteDivide(capacity float64, claims []bruteClaim) []float64 {
 	at := func(level float64) (sum float64, shares []float64) {
@@ -95,7 +99,7 @@ func bruteDivide(capacity float64, claims []bruteClaim) []float64 {
 
 type bruteClaim struct{ weight, floor, ceil float64 }
 
-func brute(c Claim, demand float64) bruteClaim {
+func brute(c policy.Claim, demand float64) bruteClaim {
 	ceil := demand
 	if c.Max != 0 {
 		ceil = math.Min(ceil, float64(c.Max))
@@ -104,15 +108,15 @@ func brute(c Claim, demand float64) bruteClaim {
 }
 
 // Random trees of up to 4 groups and 8 workloads against the brute force.
-func TestDivideTreeAgainstBruteForce(t *testing.T) {
+func TestDivideAgainstBruteForce(t *testing.T) {
 	const capacity = 100 * mbit
-	demand := rapid.OneOf(rapid.Just(Unlimited), rapid.Just(Rate(0)), rapid.Map(rapid.Uint64Range(1, 150e6), func(n uint64) Rate { return Rate(n) }))
-	draw := func(t *rapid.T, room *Rate) Claim {
-		c := Claim{Weight: rapid.Uint32Range(1, 20).Draw(t, "weight"), Demand: demand.Draw(t, "demand")}
-		c.Min = Rate(rapid.Uint64Range(0, uint64(*room)).Draw(t, "min"))
+	demand := rapid.OneOf(rapid.Just(policy.Unlimited), rapid.Just(policy.Rate(0)), rapid.Map(rapid.Uint64Range(1, 150e6), func(n uint64) policy.Rate { return policy.Rate(n) }))
+	draw := func(t *rapid.T, room *policy.Rate) policy.Claim {
+		c := policy.Claim{Weight: rapid.Uint32Range(1, 20).Draw(t, "weight"), Demand: demand.Draw(t, "demand")}
+		c.Min = policy.Rate(rapid.Uint64Range(0, uint64(*room)).Draw(t, "min"))
 		*room -= c.Min
 		if rapid.Bool().Draw(t, "has max") {
-			c.Max = max(c.Min, Rate(rapid.Uint64Range(1, 120e6).Draw(t, "max")))
+			c.Max = max(c.Min, policy.Rate(rapid.Uint64Range(1, 120e6).Draw(t, "max")))
 		}
 		return c
 	}
@@ -122,7 +126,7 @@ func TestDivideTreeAgainstBruteForce(t *testing.T) {
 		for range rapid.IntRange(1, 5).Draw(t, "branches") {
 			b := Branch{Claim: draw(t, &room)}
 			if rapid.Bool().Draw(t, "is a group") {
-				b.Members = []Claim{}
+				b.Members = []policy.Claim{}
 				inner := b.Min
 				for range rapid.IntRange(0, 4).Draw(t, "members") {
 					b.Members = append(b.Members, draw(t, &inner))
@@ -130,7 +134,7 @@ func TestDivideTreeAgainstBruteForce(t *testing.T) {
 			}
 			branches = append(branches, b)
 		}
-		got := DivideTree(capacity, branches)
+		got := Divide(capacity, branches)
 		var claims []bruteClaim
 		for _, b := range branches {
 			wanted := float64(b.Demand)
