@@ -7,6 +7,7 @@
 #define WEIR_DROP_H
 
 #include "core/delay.h"
+#include "core/hold.h"
 #include "disciplines/table.h"
 
 _Static_assert((WEIR_DROP_REASONS & (WEIR_DROP_REASONS - 1)) == 0,
@@ -38,17 +39,18 @@ static __always_inline void count_drop(struct weir_class *c, struct Qdisc *sch, 
 
 /*
  * Class c is full: the flow with most waiting loses its first packet instead of
- * the one that has just come. False if there is no such flow.
+ * the one that has just come. False if there is no such flow, or it is `spared`.
  */
-static __always_inline bool drop_victim(struct weir_class *c, __u32 id, struct Qdisc *sch,
-					struct bpf_sk_buff_ptr *to_free, __u32 why)
+static __always_inline bool drop_victim(struct weir_class *c, __u32 id, __u32 spared,
+					struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free,
+					__u32 why)
 {
 	__u32 flow = discipline_victim(id);
 	struct sk_buff *old;
 	slot_ref s;
 	__u32 len;
 
-	if (flow == ALL_FLOWS)
+	if (flow == ALL_FLOWS || flow == spared)
 		return false;
 	s = flow_loses(c, flow_at(flow), &len);
 	count_drop(c, sch, flow, why, len);
@@ -66,28 +68,54 @@ struct shortage {
 	struct Qdisc *sch;
 	struct bpf_sk_buff_ptr *to_free;
 	__u32 id;
+	__u32 held_for; /* queue that the packet is to be held for, or NOT_HELD */
 	__u32 why; /* the class has none; NOT_DROPPED if it has */
 	__u64 len;
 };
 
+#define NOT_HELD WEIR_MAX_QUEUES
+
+static __always_inline __u32 room_for(struct shortage *r)
+{
+	if (r->held_for != NOT_HELD)
+		return hold_refuses(r->id, r->held_for, r->len, r->sch->q.qlen,
+				    r->sch->qstats.backlog);
+	return class_refuses(class_at(r->id), r->sch, r->len);
+}
+
+/*
+ * A packet that is to be held takes the place of what waits in the class's other queues, as
+ * long as less is held for its own. Those of its own that wait there have had their time.
+ */
 static long make_some(__u64 i, struct shortage *r)
 {
 	struct weir_class *c = class_at(r->id);
+	__u32 own = ALL_FLOWS;
 
-	if (!drop_victim(c, r->id, r->sch, r->to_free, r->why))
+	if (r->held_for != NOT_HELD) {
+		own = rule_queue(r->id, r->held_for);
+		if (hold_backlog(own) >= c->backlog)
+			return 1;
+	}
+	if (!drop_victim(c, r->id, own, r->sch, r->to_free, r->why))
 		return 1;
-	r->why = class_refuses(c, r->sch, r->len);
-	return r->why == NOT_DROPPED;
+	r->why = room_for(r);
+	return r->why == NOT_DROPPED || r->why == WEIR_DROP_QUEUE_PACKETS;
 }
 
-/* Why class c, where `len` more bytes want to wait, has no room, having made some. */
-static __always_inline __u32 make_room(struct weir_class *c, __u32 id, struct Qdisc *sch,
-				       struct bpf_sk_buff_ptr *to_free, __u64 len)
+/*
+ * Why class c, where `len` more bytes want to wait, or to be held for a queue, has no room,
+ * having made some.
+ */
+static __always_inline __u32 make_room(struct weir_class *c, __u32 id, __u32 held_for,
+				       struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free,
+				       __u64 len)
 {
-	struct shortage r = {.sch = sch, .to_free = to_free, .id = id, .len = len};
+	struct shortage r = {
+		.sch = sch, .to_free = to_free, .id = id, .held_for = held_for, .len = len};
 
-	r.why = class_refuses(c, sch, len);
-	if (unlikely(r.why != NOT_DROPPED))
+	r.why = room_for(&r);
+	if (unlikely(r.why != NOT_DROPPED) && r.why != WEIR_DROP_QUEUE_PACKETS)
 		bpf_loop(VICTIMS, make_some, &r, 0);
 	return r.why;
 }

@@ -118,10 +118,8 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 		q = flow & (WEIR_MAX_QUEUES - 1);
 		holds_it = c->paced_queues & 1 << q && !hold_passes(id, q, len, now);
 	}
-	if (holds_it)
-		why = hold_refuses(id, q, len, sch->q.qlen, sch->qstats.backlog);
-	else if (!first && why == NOT_DROPPED)
-		why = make_room(c, id, sch, to_free, len);
+	if (why == NOT_DROPPED && (holds_it || !first))
+		why = make_room(c, id, holds_it ? q : NOT_HELD, sch, to_free, len);
 	if (flow < RULE_QUEUES)
 		stats_of(flow)->enqueued_packets++;
 	if (unlikely(why != NOT_DROPPED))

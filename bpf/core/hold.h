@@ -17,8 +17,8 @@
  * their (up to 8) queues is due. User space makes a `struct hold` for each such queue
  * before it announces the class.
  *
- * Not done here: dropping packets that wait too long. CoDel sees how long a packet waits
- * in its queue; held packets are bounded by the limits of queue, class and link alone.
+ * CoDel sees how long a packet waits in its queue. What waits here is bounded by the limits
+ * of queue, class and link, and behind a max by 100 ms of it.
  */
 #ifndef WEIR_HOLD_H
 #define WEIR_HOLD_H
@@ -30,10 +30,14 @@
 #define HOLDS 1024 /* queues with an interval that a link can have */
 #define HOLD_SHIFT 13 /* 8.2 us a bucket, 34 ms in all */
 #define HOLD_NODE 2 /* of weir_class.node */
+#define HOLD_NS 100000000ULL /* of packets that wait behind a max, */
+#define HOLD_LEAST                                                                                 \
+	(8 * FRAME) /* but not less: TCP needs some on their way to see that one was lost */
 
 struct hold {
 	__u64 fst; /* of the last packet that was let through */
 	__u64 interval; /* ns << WEIR_NS_SHIFT per byte; 0 = no longer */
+	__u64 most; /* bytes that may wait; 0 = what the limits allow */
 	struct weir_list list;
 	__u32 qlen;
 	__u32 backlog; /* bytes */
@@ -57,6 +61,14 @@ static struct {
 static __always_inline struct hold *hold_of(__u32 queue)
 {
 	return bpf_map_lookup_elem(&holds, &queue);
+}
+
+/* Bytes that are held for a queue. */
+static __always_inline __u32 hold_backlog(__u32 queue)
+{
+	struct hold *h = hold_of(queue);
+
+	return h ? h->backlog : 0;
 }
 
 /* `at`, or when the first class with held packets is due if that is earlier. */
@@ -146,7 +158,9 @@ __noinline slot_ref hold_take(__u32 id, __u32 q, __u64 now)
 
 /*
  * Why a packet of `len` bytes cannot be held; `waiting` packets with `bytes` are in
- * the qdisc. What is held counts as the class's own, as in class_refuses.
+ * the qdisc. What is held counts as the class's own, as in class_refuses, and a queue may
+ * hold at most as many bytes as are still free in the class, so that a flood leaves room to
+ * the class's other queues.
  */
 __noinline __u32 hold_refuses(__u32 id, __u32 q, __u32 len, __u32 waiting, __u32 bytes)
 {
@@ -158,9 +172,11 @@ __noinline __u32 hold_refuses(__u32 id, __u32 q, __u32 len, __u32 waiting, __u32
 	keep(bytes);
 	if (!h || h->qlen >= flow_at(rule_queue(id, q))->limit_packets)
 		return WEIR_DROP_QUEUE_PACKETS;
+	if (h->most && h->backlog + len > h->most)
+		return WEIR_DROP_QUEUE_PACKETS;
 	if (c->qlen + c->held >= c->limit_packets)
 		return WEIR_DROP_CLASS_PACKETS;
-	if (c->backlog + c->held_bytes + len > c->limit_bytes)
+	if (c->backlog + c->held_bytes + h->backlog + len > c->limit_bytes)
 		return WEIR_DROP_CLASS_BYTES;
 	if (waiting + c->qlen + c->held >= WEIR_SHARED_SLOTS)
 		return WEIR_DROP_LINK_PACKETS;
@@ -202,13 +218,19 @@ __noinline class_ref hold_next(__u64 now)
 }
 
 /* Queue q of class id has this interval from now on. 1 = it is one with an interval. */
-__noinline int hold_set(__u32 id, __u32 q, __u64 interval)
+__noinline int hold_set(__u32 id, __u32 q, __u64 interval, bool is_max)
 {
 	struct hold *h = hold_of(rule_queue(id, q));
 
 	if (!h)
 		return 0;
 	h->interval = interval;
+	h->most = 0;
+	if (is_max && interval) {
+		h->most = (HOLD_NS << WEIR_NS_SHIFT) / interval;
+		if (h->most < HOLD_LEAST)
+			h->most = HOLD_LEAST;
+	}
 	if (h->qlen) {
 		__u64 now = bpf_ktime_get_ns();
 
@@ -225,7 +247,8 @@ static __always_inline void hold_apply(struct weir_class *c, __u32 id,
 	if (!c->paced_queues && !cfg->paced_queues)
 		return;
 	for (__u32 q = 0; q < WEIR_MAX_QUEUES; q++)
-		paced |= (__u32)hold_set(id, q, cfg->queue[q].interval) << q;
+		paced |= (__u32)hold_set(id, q, cfg->queue[q].interval, !cfg->queue[q].reserve_bps)
+			 << q;
 	c->paced_queues = paced;
 }
 

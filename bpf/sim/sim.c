@@ -32,7 +32,7 @@
  *   link LINK_COST BATCH QUANTUM BULK_BATCH BULK_QUANTUM SHARE_SHIFT TOTAL_CREDIT LIMIT_BYTES OVERHEAD LEAST CELLS FROM_IP FRAMED
  *   class ID SHARE_COST FLOOR_COST CEIL_COST WEIGHT MIN_CREDIT MAX_CREDIT LIMIT_BYTES LIMIT_PACKETS INTERVAL BURST
  *   group ID IS_GROUP PARENT
- *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL CE_ABOVE (COST LIMIT PEERS INTERVAL) x 8
+ *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL CE_ABOVE (COST LIMIT PEERS INTERVAL RESERVE) x 8
  *   greedy ID LEN WINDOW DELAY
  *   cbr ID LEN INTERVAL
  *   client ID LEN DELAY PACKETS
@@ -475,7 +475,7 @@ static void restart(__u32 id, int kind, __u32 len, __u64 gap, __u32 window)
 int main(int argc, char **argv)
 {
 	char word[32];
-	unsigned long long a[41];
+	unsigned long long a[49];
 
 #define ROW(number, name)                                                                          \
 	if (argc > 1 && !strcmp(argv[1], #name))                                                   \
@@ -486,7 +486,7 @@ int main(int argc, char **argv)
 	while (scanf("%31s", word) == 1) {
 		int n = !strcmp(word, "link")	   ? 13
 			: !strcmp(word, "class")   ? 11
-			: !strcmp(word, "queues")  ? 41
+			: !strcmp(word, "queues")  ? 49
 			: !strcmp(word, "greedy")  ? 4
 			: !strcmp(word, "cbr")	   ? 3
 			: !strcmp(word, "client")  ? 4
@@ -555,10 +555,11 @@ int main(int argc, char **argv)
 			c->aqm_interval = a[7];
 			c->ce_above = a[8];
 			for (int q = 0; q < WEIR_MAX_QUEUES; q++) {
-				c->queue[q].cost = a[9 + 4 * q];
-				c->queue[q].limit_packets = a[10 + 4 * q];
-				c->queue[q].peers = a[11 + 4 * q];
-				c->queue[q].interval = a[12 + 4 * q];
+				c->queue[q].cost = a[9 + 5 * q];
+				c->queue[q].limit_packets = a[10 + 5 * q];
+				c->queue[q].peers = a[11 + 5 * q];
+				c->queue[q].interval = a[12 + 5 * q];
+				c->queue[q].reserve_bps = a[13 + 5 * q];
 				if (q == 0)
 					c->paced_queues = 0;
 				if (c->queue[q].interval)

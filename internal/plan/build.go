@@ -270,7 +270,9 @@ func queues(p policy.Policy, l Link) []Queue {
 	capacity := l.Capacity
 	for _, q := range p.Queues {
 		queue := Queue{Name: q.Name, Rate: q.Rate.Of(capacity), Match: q.Match, DSCP: q.DSCP, LimitPackets: q.LimitPackets, Priority: q.Priority}
-		queue.Reserve, queue.Interval = l.paced(q.Reserve)
+		if queue.Reserve, queue.Interval = l.paced(q.Reserve); !q.Max.None() {
+			queue.Interval = IntervalOf(q.Max.Of(capacity))
+		}
 		if p.Discipline.Weighs() {
 			queue.Weight = max(q.Min.Of(capacity), policy.WireOf(queue.Reserve, l.Overhead()), queue.Rate, 1)
 		}

@@ -214,7 +214,10 @@ func (q Queue) words(d discipline.Name) string {
 	if q.Reserve != 0 {
 		words = append(words, "reserve "+q.Reserve.String())
 	}
-	if q.Interval != 0 {
+	switch {
+	case q.Interval != 0 && q.Reserve == 0:
+		words = append(words, "max "+policy.Approx(q.Interval.Rate()))
+	case q.Interval != 0:
 		words = append(words, "interval "+q.Interval.String())
 	}
 	if q.DSCP != nil {

@@ -199,7 +199,8 @@ type Queue struct {
 	Match        []classify.Match
 	DSCP         *uint8
 	LimitPackets uint32 // 0 = default
-	// Reserve and Interval are as in Class, for this queue.
+	// Reserve and Interval are as in Class, for this queue. An Interval without a Reserve is
+	// the queue's max.
 	Reserve  policy.Rate
 	Interval Interval
 	Priority uint8 // pq: the same as its neighbours' = they take turns; 0 = its place

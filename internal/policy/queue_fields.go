@@ -30,6 +30,7 @@ type QueueField struct {
 var queueFields = []QueueField{
 	queueAmount("rate", "of llq's first queue: what it is held to while others wait", func(q *Queue) *Amount { return &q.Rate }),
 	queueAmount("min", "of cbwfq and llq: what the queue is weighed by", func(q *Queue) *Amount { return &q.Min }),
+	queueAmount("max", "what the queue never exceeds", func(q *Queue) *Amount { return &q.Max }),
 	queueAmount("reserve", "goodput that a controller holds for the queue", func(q *Queue) *Amount { return &q.Reserve }),
 	{Name: "match", Form: List, Doc: "what belongs here: a packet that one of them fits; the queue without any takes the rest",
 		read: (*Queue).readMatch, write: func(q Queue) any {

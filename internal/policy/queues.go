@@ -27,6 +27,8 @@ type Queue struct {
 	// Min is the weight of the queue in cbwfq and llq; either all of them have one
 	// or none, which makes them equal.
 	Min Amount
+	// Max is the rate that the queue never exceeds; none by default.
+	Max Amount
 	// Reserve is a goodput that a controller holds for the queue: it gets as much,
 	// and no more; none by default.
 	Reserve Amount
@@ -140,6 +142,9 @@ func (q Queue) check(d discipline.Name, first bool) error {
 	if err := q.Min.Check(); err != nil {
 		return invalid.InField(q.field("min"), err)
 	}
+	if err := q.Max.Check(); err != nil {
+		return invalid.InField(q.field("max"), err)
+	}
 	if err := q.Reserve.Check(); err != nil {
 		return invalid.InField(q.field("reserve"), err)
 	}
@@ -153,6 +158,8 @@ func (q Queue) check(d discipline.Name, first bool) error {
 			"leave its reserve out; other queues can have one")
 	case strict && !q.Min.None():
 		return refuse("min", q.Min, "the first queue of llq has a rate instead", "leave its min out")
+	case !q.Max.None() && !q.Reserve.None():
+		return refuse("max", q.Max, "a queue gets what it reserves and no more", "leave its max out")
 	case !strict && !q.Rate.None() && d == discipline.LLQ:
 		return refuse("rate", q.Rate, "only the first queue of llq is held to a rate", "write min instead")
 	case !strict && !q.Rate.None():
@@ -260,6 +267,10 @@ func (p Policy) checkQueueSum(capacity Rate, overhead int, c Claim) error {
 		}
 		if reserved := WireOf(q.Reserve.Of(capacity), overhead); reserved > amount.Of(capacity) {
 			amount, word = Amount{Rate: reserved}, "wire rate of the reserve"
+		}
+		if limit := q.Max.Of(capacity); limit != 0 && amount.Of(capacity) > limit {
+			return &invalid.Error{Field: q.field("max"), Value: q.Max.Compact(),
+				Msg: fmt.Sprintf("is below the queue's %s, %s", word, amount.on(capacity)), Remedy: "raise it, or lower the " + word}
 		}
 		if !amount.None() {
 			floors = append(floors, Floor{q.Name, amount.Of(capacity)})

@@ -251,7 +251,7 @@ func TestScheduleOfAQueue(t *testing.T) {
 		link := fairLink(1e9)
 		link.Scheduler = rapid.SampledFrom(plan.Schedulers).Draw(t, "scheduler")
 		queues := weighted(1, 1)
-		queues[0].Interval = plan.IntervalOf(policy.Rate(rapid.IntRange(100e3, 100e6).Draw(t, "rate")))
+		queues[0].Reserve, queues[0].Interval = 1, plan.IntervalOf(policy.Rate(rapid.IntRange(100e3, 100e6).Draw(t, "rate")))
 		queues[0].Rate = 1e9
 		c := plan.Class{ID: 1, Name: "c", Weight: 1, Queues: queues}
 		c.Discipline = rapid.SampledFrom([]discipline.Name{discipline.PQ, discipline.CBWFQ, discipline.LLQ}).Draw(t, "discipline")
@@ -305,7 +305,7 @@ func TestWhatAScheduledQueueLeaves(t *testing.T) {
 func TestScheduledQueueGoesAway(t *testing.T) {
 	for _, d := range []discipline.Name{discipline.PQ, discipline.CBWFQ, discipline.LLQ} {
 		queues := weighted(1, 1, 1)
-		queues[2].Interval = plan.IntervalOf(1e6)
+		queues[2].Reserve, queues[2].Interval = 1e6, plan.IntervalOf(1e6)
 		c := plan.Class{ID: 1, Name: "c", Weight: 1, Discipline: d, Queues: queues}
 		s := simulate(fairLink(100e6), c)
 		s.send(traffic{id: 1, flow: 2, length: frames, window: 50, delay: 100 * time.Microsecond})

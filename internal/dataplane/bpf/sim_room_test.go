@@ -73,7 +73,7 @@ func TestHeldFloodsLeaveRoomToAMin(t *testing.T) {
 	classes := []plan.Class{{ID: 4, Weight: 1, Min: 4000 * mbit}}
 	for id := plan.ClassID(1); id <= 3; id++ {
 		queues := weighted(1, 1)
-		queues[0].Interval = plan.IntervalOf(10 * mbit)
+		queues[0].Reserve, queues[0].Interval = 10*mbit, plan.IntervalOf(10*mbit)
 		classes = append(classes, plan.Class{ID: id, Weight: 1, Discipline: discipline.CBWFQ, Queues: queues})
 	}
 	s := simulate(link, classes...)

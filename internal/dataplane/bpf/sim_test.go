@@ -98,7 +98,7 @@ func (s *simulation) configure(id plan.ClassID, c qdiscWeirClassConfig) {
 	fmt.Fprintln(s, "group", id, c.Group, c.Parent)
 	fmt.Fprint(s, "queues ", id, " ", c.Discipline, c.Queues, c.OtherQueue, c.PoliceCost, c.PoliceBurst, c.AqmTarget, c.AqmInterval, c.CeAbove)
 	for _, q := range c.Queue {
-		fmt.Fprint(s, " ", q.Cost, q.LimitPackets, q.Peers, q.Interval)
+		fmt.Fprint(s, " ", q.Cost, q.LimitPackets, q.Peers, q.Interval, q.ReserveBps)
 	}
 	fmt.Fprintln(s)
 }
