@@ -20,9 +20,6 @@ func watchPorts(ctx context.Context, log *slog.Logger, watch func(context.Contex
 // takePorts makes the ports of a switch links, and gives back those that are ports
 // of Weir's no longer.
 func (a *Agent) takePorts(ctx context.Context, r switchport.Report) {
-	for _, err := range r.Wrong {
-		a.log.Warn("port of the switch is no link", "err", err)
-	}
 	next := a.decided.World.Clone()
 	next.Ports = r.Ports
 	for _, p := range r.Ports {

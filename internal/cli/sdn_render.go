@@ -37,7 +37,7 @@ func renderSDN(bridges []sdn.Bridge) string {
 
 func renderBridge(b sdn.Bridge) string {
 	out := fmt.Sprintf("bridge %s; flows: %d of Weir's, %d of others\n", b.Name, len(b.Flows), b.ForeignFlows)
-	t := table.New("PORT", ">BANDWIDTH", "DISCIPLINE", "QUEUE", ">NUMBER", ">RATE", ">MIN", "DSCP", ">FLOWS", ">PACKETS", ">BYTES")
+	t := table.New("PORT", ">BANDWIDTH", "DISCIPLINE", "QUEUE", ">NUMBER", ">RATE", ">MIN", ">MAX", "DSCP", ">FLOWS", ">PACKETS", ">BYTES")
 	notes := ""
 	for _, p := range b.Ports {
 		switch {
@@ -58,7 +58,7 @@ func renderBridge(b sdn.Bridge) string {
 			if q.DSCP != nil {
 				dscp = classify.DSCPName(*q.DSCP)
 			}
-			t.Add(append(head, q.Name, strconv.Itoa(int(q.Number)), human.Limit(q.RateBps), human.Limit(q.MinBps), dscp,
+			t.Add(append(head, q.Name, strconv.Itoa(int(q.Number)), human.Limit(q.RateBps), human.Limit(q.MinBps), human.Limit(q.MaxBps), dscp,
 				strconv.Itoa(q.Flows), strconv.FormatUint(q.Packets, 10), strconv.FormatUint(q.Bytes, 10))...)
 			head = []string{"", "", ""}
 		}

@@ -111,13 +111,14 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		opts.Load = load
 		opts.Accepted = func() error { return before.keep(c.Path, c.StateDir) }
 	}
+	ports := &switchport.Watch{Address: c.SDN.OVSDB, TLS: c.SDN.TLS, Log: log}
 	if c.SDN.OVSDB != "" {
-		watch := &switchport.Watch{Address: c.SDN.OVSDB, TLS: c.SDN.TLS, Log: log}
-		opts.Ports, opts.PortsStatus = watch.Run, watch.Status
+		opts.Ports, opts.PortsStatus = ports.Run, ports.Status
 	}
 	ag, err := agent.New(opts)
 	if err == nil {
 		observe(ag, c)
+		ag.Observe(ports.Look)
 	}
 	return ag, err
 }

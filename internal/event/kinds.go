@@ -48,6 +48,8 @@ var Kinds = []Kind{
 		"names a link", 0, 0, lookNoLink, Many{}},
 	{"source-lost", Error, "A source of workloads, such as Docker, does not answer: those that are known stay, new ones are not seen. It ends when it answers. A container engine that is not on the host is not missed.",
 		"answers again", moment, 5 * time.Second, lookSources, Many{}},
+	{BadSwitchPort, Error, "A port of a switch has rows that are meant for Weir and cannot be held as they are, so it is no link. It ends when they can, or are no longer meant for Weir.",
+		"is a link", 0, 0, reported(BadSwitchPort), Many{}},
 	{"unwritable", Error, "The agent can write nothing in its state folder, or in that of the audit log: the disk is full, or read-only. It ends when there is room.",
 		"can be written again", 0, 5 * time.Second, lookUnwritable, Many{}},
 	{"config-wrong", Error, "The configuration file has a mistake; the one that was in force before stays so, over a restart of the agent too. It ends when the file is right.",
@@ -87,6 +89,7 @@ const (
 	BadCertificate = "certificate"
 	ManagerLost    = "manager-lost"
 	ClockWrong     = "clock"
+	BadSwitchPort  = "switch-port"
 )
 
 // moment is how long a fault lasts before it is told: less is what a driver or a daemon that

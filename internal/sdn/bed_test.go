@@ -199,3 +199,43 @@ func (b *bed) inQueues() [8]int {
 	}
 	return counts
 }
+
+// startAgent starts an agent that knows nothing but the switch's database, and returns a function
+// that runs weir against it. The test fails if the agent does not end well.
+func (b *bed) startAgent() (ask func(args ...string) string) {
+	b.t.Helper()
+	weir, err := exec.LookPath("weir")
+	if err != nil {
+		b.t.Skip("SKIP: weir is not in PATH; the virtual machine has it")
+	}
+	file := filepath.Join(b.dir, "weir.yaml")
+	text := fmt.Sprintf("sdn: {ovsdb: %q}\ndocker: {enabled: false}\nsocket: %s/weir.sock\nstate_dir: %s\n", b.place().OVSDB, b.dir, b.dir)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	log := &strings.Builder{}
+	agent := exec.Command(weir, "agent", "--config", file, "--backend", *backend)
+	agent.Stderr = log
+	if err := agent.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		_ = agent.Process.Signal(os.Interrupt)
+		if err := agent.Wait(); err != nil || b.t.Failed() {
+			b.t.Errorf("agent: %v\n%s", err, log)
+		}
+	})
+	return func(args ...string) string {
+		out, err := exec.Command(weir, append(args, "--socket", filepath.Join(b.dir, "weir.sock"))...).CombinedOutput()
+		if err != nil {
+			b.t.Errorf("weir %q: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+}
+
+// steered reports whether the port has Weir's qdisc.
+func (b *bed) steered() bool {
+	qdisc := b.sh(`tc qdisc show dev up0`)
+	return strings.Contains(qdisc, "weir") || strings.Contains(qdisc, "htb 77e1:") // without BPF qdiscs
+}

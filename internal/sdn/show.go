@@ -43,6 +43,7 @@ type Queue struct {
 	Number  uint16 `json:"number"` // of set_queue
 	RateBps uint64 `json:"rate_bps,omitempty"`
 	MinBps  uint64 `json:"min_bps,omitempty"`
+	MaxBps  uint64 `json:"max_bps,omitempty"`
 	DSCP    *uint8 `json:"dscp,omitempty"`
 	// Weir's flows into queues of this number, and the packets that they put there,
 	// whichever port these left by.
@@ -173,7 +174,7 @@ func viewPort(p ovsdb.Port, counts map[uint32]Queue) Port {
 		n := switchport.Number(q)
 		c := counts[uint32(n)]
 		c.Name, c.Number, c.DSCP = q.Name, n, q.DSCP
-		c.RateBps, c.MinBps = uint64(q.Rate.Of(port.Bandwidth)), uint64(q.Min.Of(port.Bandwidth))
+		c.RateBps, c.MinBps, c.MaxBps = uint64(q.Rate.Of(port.Bandwidth)), uint64(q.Min.Of(port.Bandwidth)), uint64(q.Max.Of(port.Bandwidth))
 		v.Queues = append(v.Queues, c)
 	}
 	return v

@@ -4,11 +4,7 @@ package sdn
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -265,7 +261,7 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	b.sh(`ovs-vsctl set qos $(ovs-vsctl get port up0 qos) other_config:weir-discipline=cbq`)
-	if r := next("a mistake"); len(r.Ports) != 0 || len(r.Wrong) != 1 || !strings.Contains(r.Wrong[0].Error(), `port up0 of bridge s1: weir-discipline "cbq"`) {
+	if r := next("a mistake"); len(r.Ports) != 0 || len(r.Wrong) != 1 || !strings.Contains(r.Wrong[0].Why, `weir-discipline "cbq"`) {
 		t.Errorf("a mistake: %+v", r)
 	}
 	if _, err := Delete(b.context(), "s1", b.place(), false); err != nil {
@@ -279,32 +275,9 @@ func TestWatch(t *testing.T) {
 // TestAgentTakesThePort: an agent that knows nothing but the database schedules
 // the port, keeps it when the switch is started again, and gives it back.
 func TestAgentTakesThePort(t *testing.T) {
-	weir, err := exec.LookPath("weir")
-	if err != nil {
-		t.Skip("SKIP: weir is not in PATH; the virtual machine has it")
-	}
 	b := newBed(t)
-	file := filepath.Join(b.dir, "weir.yaml")
-	text := fmt.Sprintf("sdn: {ovsdb: %q}\ndocker: {enabled: false}\nsocket: %s/weir.sock\nstate_dir: %s\n", b.place().OVSDB, b.dir, b.dir)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	log := &strings.Builder{}
-	agent := exec.Command(weir, "agent", "--config", file, "--backend", *backend)
-	agent.Stderr = log
-	if err := agent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = agent.Process.Signal(os.Interrupt)
-		if err := agent.Wait(); err != nil || t.Failed() {
-			t.Errorf("agent: %v\n%s", err, log)
-		}
-	}()
+	ask := b.startAgent()
 	qdisc := func() string { return b.sh(`tc qdisc show dev up0`) }
-	steered := func() bool {
-		return strings.Contains(qdisc(), "weir") || strings.Contains(qdisc(), "htb 77e1:") // without BPF qdiscs
-	}
 	eventually := func(what string, holds func() bool) {
 		t.Helper()
 		for range 300 {
@@ -317,22 +290,15 @@ func TestAgentTakesThePort(t *testing.T) {
 	}
 	found := qdisc()
 	b.apply(b.file(llq))
-	eventually("the agent takes the port", steered)
+	eventually("the agent takes the port", b.steered)
 	b.kill("switch")
 	b.startSwitch()
 	time.Sleep(time.Second)
-	if !steered() {
+	if !b.steered() {
 		t.Errorf("the switch was started again, and the qdisc is %s", qdisc())
 	}
 
 	// The database goes away and comes back, for the agent and for the switch.
-	ask := func(args ...string) string {
-		out, err := exec.Command(weir, append(args, "--socket", filepath.Join(b.dir, "weir.sock"))...).CombinedOutput()
-		if err != nil {
-			t.Errorf("weir %q: %v: %s", args, err, out)
-		}
-		return string(out)
-	}
 	says := func(words ...string) func() bool {
 		return func() bool {
 			text := ask(words[0])

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"weir/internal/invalid"
 	"weir/internal/policy"
@@ -17,11 +19,12 @@ import (
 	"weir/internal/sdn/ovsdb"
 )
 
-// Keys in other_config; the first three are Open vSwitch's own.
+// Keys in other_config; the first four are Open vSwitch's own.
 const (
 	keyMaxRate      = "max-rate" // bits per second
 	keyMinRate      = "min-rate" // bits per second
 	keyPriority     = "priority"
+	keyBurst        = "burst" // bits
 	keyDiscipline   = "weir-discipline"
 	keyAQM          = "weir-aqm"
 	keyName         = "weir-name"
@@ -66,6 +69,9 @@ func Encode(p Port) *ovsdb.QoS {
 		if rate := max(queue.Min.Of(p.Bandwidth), queue.Rate.Of(p.Bandwidth)); rate > 0 {
 			row.OtherConfig[keyMinRate] = strconv.FormatUint(uint64(rate), 10)
 		}
+		if limit := queue.Max.Of(p.Bandwidth); limit > 0 {
+			row.OtherConfig[keyMaxRate] = strconv.FormatUint(uint64(limit), 10)
+		}
 		if queue.LimitPackets > 0 {
 			row.OtherConfig[keyLimitPackets] = strconv.FormatUint(uint64(queue.LimitPackets), 10)
 		}
@@ -93,12 +99,10 @@ func IsPort(p ovsdb.Port) bool { return p.QoS != nil && p.QoS.OtherConfig[keyDis
 // Decode returns the port that IsPort accepts, as its rows describe it. The error names
 // the port, the value and the remedy.
 func Decode(p ovsdb.Port) (Port, error) {
-	device, err := p.Device()
-	if err != nil {
+	if _, err := p.Device(); err != nil {
 		return Port{}, err // names the port
 	}
 	port, err := decode(p)
-	port.Device = device
 	if err != nil {
 		return Port{}, fmt.Errorf("port %s of bridge %s: %w", p.Name, p.Bridge, err)
 	}
@@ -107,10 +111,13 @@ func Decode(p ovsdb.Port) (Port, error) {
 
 func decode(p ovsdb.Port) (Port, error) {
 	port := Port{Bridge: p.Bridge, Name: p.Name, Policy: policy.Default()}
+	var err error
+	if port.Device, err = p.Device(); err != nil {
+		return port, err
+	}
 	if p.QoS.Type != ovsdb.Noop {
 		return port, fmt.Errorf("QoS type %q makes Open vSwitch schedule the port itself; set it to %s", p.QoS.Type, ovsdb.Noop)
 	}
-	var err error
 	if port.Bandwidth, err = rate(p.QoS.OtherConfig, keyMaxRate); err != nil {
 		return port, err
 	}
@@ -123,23 +130,37 @@ func decode(p ovsdb.Port) (Port, error) {
 	if port.Policy.AQM, err = discipline.ParseAQM(p.QoS.OtherConfig[keyAQM]); err != nil {
 		return port, invalid.InField(keyAQM, err)
 	}
+	list, err := queues(p.QoS, port)
+	if err != nil {
+		return port, err
+	}
 	if port.Policy.Discipline.HasQueues() { // others find their queues themselves
-		if port.Policy.Queues, err = queues(p.QoS.Queues, port.Policy.Discipline); err != nil {
-			return port, err
-		}
+		port.Policy.Queues = list
 	}
 	_, err = port.Policy.Claim(port.Bandwidth)
-	return port, err
+	return port, inRows(err, port.Policy.Queues)
 }
 
-// queues reads Queue rows in the order of their priorities.
-func queues(rows map[int]ovsdb.Queue, d discipline.Name) ([]policy.Queue, error) {
+// defaultMin is what Open vSwitch's HTB gives a queue without a min-rate: 1,500 bytes a second.
+const defaultMin = policy.Rate(12_000)
+
+// queues reads Queue rows in the order of their priorities. Rows of another tool mean what they
+// mean to Open vSwitch: what is in no queue, or in one that is not there, is in queue 0, which
+// is always there. In Weir's own the last queue takes that, as in the file.
+func queues(row *ovsdb.QoS, port Port) ([]policy.Queue, error) {
+	rows := maps.Clone(row.Queues)
 	order := map[int]uint64{}
 	for n, row := range rows {
 		var err error
 		if order[n], err = number(row.OtherConfig, keyPriority, 32); err != nil {
 			return nil, fmt.Errorf("queue %d: %w", n, err)
 		}
+	}
+	if _, there := rows[0]; !there && !row.Own() {
+		rows[0], order[0] = ovsdb.Queue{}, math.MaxUint32+1 // behind those that were asked for
+	}
+	if d := port.Policy.Discipline; d.HasQueues() && len(rows) > policy.MaxQueues {
+		return nil, fmt.Errorf("%d queues, queue 0 among them, which Open vSwitch always has: %d are the most; remove some", len(rows), policy.MaxQueues)
 	}
 	numbers := slices.SortedFunc(maps.Keys(rows), func(a, b int) int {
 		return cmp.Or(cmp.Compare(order[a], order[b]), cmp.Compare(a, b))
@@ -153,22 +174,33 @@ func queues(rows map[int]ovsdb.Queue, d discipline.Name) ([]policy.Queue, error)
 	shared := len(rank) < len(numbers) // some queues have the same
 	var list []policy.Queue
 	for i, n := range numbers {
-		q, err := queue(n, rows[n], d == discipline.LLQ && i == 0)
+		q, err := queue(n, rows[n], port, i == 0)
 		if err != nil {
 			return nil, fmt.Errorf("queue %d: %w", n, err)
 		}
-		if d == discipline.PQ {
-			q.Min = policy.Amount{} // other tools give each queue one; pq has only the order
-			if shared {
-				q.Priority = uint8(1 + rank[order[n]])
-			}
+		if port.Policy.Discipline == discipline.PQ && shared {
+			q.Priority = uint8(min(1+rank[order[n]], math.MaxUint8))
+		}
+		if !row.Own() {
+			asHTB(&q, n, port.Policy.Discipline.Weighs() && !(port.Policy.Discipline == discipline.LLQ && i == 0))
 		}
 		list = append(list, q)
 	}
 	return list, nil
 }
 
-func queue(n int, row ovsdb.Queue, strict bool) (policy.Queue, error) {
+// asHTB makes a queue what its row means to Open vSwitch's linux-htb where it says nothing.
+func asHTB(q *policy.Queue, n int, weighs bool) {
+	if n == 0 {
+		q.Match = nil
+	}
+	if weighs && q.Min.None() {
+		q.Min = policy.Amount{Rate: min(defaultMin, cmp.Or(q.Max.Rate, defaultMin))}
+	}
+}
+
+// queue reads one row; first says that it is the first in order.
+func queue(n int, row ovsdb.Queue, port Port, first bool) (policy.Queue, error) {
 	if n < 0 || n > classify.MaxOVSQueue {
 		return policy.Queue{}, fmt.Errorf("set_queue reaches numbers from 0 to %d only; use a lower one", classify.MaxOVSQueue)
 	}
@@ -180,11 +212,29 @@ func queue(n int, row ovsdb.Queue, strict bool) (policy.Queue, error) {
 	if err != nil {
 		return q, err
 	}
-	if strict {
+	most, err := rate(row.OtherConfig, keyMaxRate)
+	if err != nil {
+		return q, err
+	}
+	if burst := row.OtherConfig[keyBurst]; burst != "" {
+		return q, fmt.Errorf("other_config:%s %q: queues of Weir's send no burst above their max-rate; remove it", keyBurst, burst)
+	}
+	if most >= port.Bandwidth {
+		most = 0
+	}
+	switch d := port.Policy.Discipline; {
+	case low > defaultMin && !d.Weighs():
+		return q, fmt.Errorf("other_config:%s %d: %s holds no min of a queue; remove it, or use cbwfq or llq", keyMinRate, low, d)
+	case most != 0 && !d.HasQueues():
+		return q, fmt.Errorf("other_config:%s %d: %s finds its queues itself; remove it, or use pq, cbwfq or llq", keyMaxRate, most, d)
+	case d == discipline.LLQ && first && low == 0:
+		return q, fmt.Errorf("other_config:%s is missing: llq holds its first queue, by priority, to that rate; give it in bits per second", keyMinRate)
+	case d == discipline.LLQ && first:
 		q.Rate = policy.Amount{Rate: low}
-	} else {
+	case d.Weighs():
 		q.Min = policy.Amount{Rate: low}
 	}
+	q.Max = policy.Amount{Rate: most}
 	limit, err := number(row.OtherConfig, keyLimitPackets, 32)
 	q.LimitPackets = uint32(limit)
 	if row.DSCP != nil {
@@ -192,6 +242,36 @@ func queue(n int, row ovsdb.Queue, strict bool) (policy.Queue, error) {
 		q.DSCP = &dscp
 	}
 	return q, err
+}
+
+// columns has what a queue's field is in its row.
+var columns = map[string]string{
+	"rate": keyMinRate, "min": keyMinRate, "max": keyMaxRate, "limit_packets": keyLimitPackets, "priority": keyPriority,
+}
+
+// inRows returns a mistake in a policy as one in the rows that it was read from: "queue 3:
+// other_config:max-rate ..." for one of the field queues.q3.max.
+func inRows(err error, queues []policy.Queue) error {
+	mistake, ok := errors.AsType[*invalid.Error](err)
+	if !ok {
+		return err
+	}
+	named := *mistake
+	if way, ok := strings.CutPrefix(mistake.Field, "queues."); ok {
+		cut := max(strings.LastIndexByte(way, '.'), 0) // names of queues have dots
+		name, field := way[:cut], strings.TrimPrefix(way[cut:], ".")
+		for _, q := range queues {
+			if q.Name != name {
+				continue
+			}
+			column := "other_config:" + columns[field]
+			if columns[field] == "" {
+				column = field
+			}
+			named.Field = fmt.Sprintf("queue %d: %s", Number(q), column)
+		}
+	}
+	return &named
 }
 
 // rate reads bits per second, 0 if there is no such key.

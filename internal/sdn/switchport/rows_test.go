@@ -49,11 +49,11 @@ func TestOthersRows(t *testing.T) {
 		return q
 	}
 	base := ovsdb.QoS{Type: ovsdb.Noop, OtherConfig: map[string]string{"max-rate": "8000000", "weir-discipline": "pq"},
-		Queues: map[int]ovsdb.Queue{0: queue("min-rate", "80000", "priority", "3"), 7: queue("min-rate", "80000", "priority", "1"), 3: queue("priority", "1")}}
+		Queues: map[int]ovsdb.Queue{0: queue("min-rate", "12000", "priority", "3"), 7: queue("max-rate", "80000", "priority", "1"), 3: queue("max-rate", "8000000", "priority", "1")}}
 	device := []ovsdb.Interface{{Name: "eth1"}}
 	got, err := Decode(ovsdb.Port{Bridge: "s1", Name: "up0", Interfaces: device, QoS: &base})
 	want := []policy.Queue{
-		{Name: "q3", Priority: 1, Match: queueNumber(3)}, {Name: "q7", Priority: 1, Match: queueNumber(7)}, {Name: "q0", Priority: 2, Match: queueNumber(0)},
+		{Name: "q3", Priority: 1, Match: queueNumber(3)}, {Name: "q7", Priority: 1, Max: policy.Amount{Rate: 80e3}, Match: queueNumber(7)}, {Name: "q0", Priority: 2},
 	}
 	if err != nil || got.Device != "eth1" || !reflect.DeepEqual(got.Policy.Queues, want) {
 		t.Errorf("got %+v, %v", got, err)
@@ -66,6 +66,26 @@ func TestOthersRows(t *testing.T) {
 		{"no rate", "QoS has no other_config:max-rate; say what the port can send, in bits per second", func(_ *ovsdb.Port, q *ovsdb.QoS) { delete(q.OtherConfig, "max-rate") }},
 		{"no number", `other_config:max-rate "8mbit" is no whole number; write digits only`, func(_ *ovsdb.Port, q *ovsdb.QoS) { q.OtherConfig["max-rate"] = "8mbit" }},
 		{"number of a queue", "queue 70000: set_queue reaches numbers from 0 to 61439 only; use a lower one", func(_ *ovsdb.Port, q *ovsdb.QoS) { q.Queues[70000] = queue() }},
+		{"min of pq", "queue 7: other_config:min-rate 4000000: pq holds no min of a queue; remove it, or use cbwfq or llq", func(_ *ovsdb.Port, q *ovsdb.QoS) { q.Queues[7] = queue("min-rate", "4000000") }},
+		{"max of sfq", "queue 7: other_config:max-rate 80000: sfq finds its queues itself; remove it, or use pq, cbwfq or llq", func(_ *ovsdb.Port, q *ovsdb.QoS) { q.OtherConfig["weir-discipline"] = "sfq" }},
+		{"burst", `queue 3: other_config:burst "80000": queues of Weir's send no burst above their max-rate; remove it`, func(_ *ovsdb.Port, q *ovsdb.QoS) { q.Queues[3] = queue("burst", "80000") }},
+		{"strict without a rate", "queue 3: other_config:min-rate is missing: llq holds its first queue, by priority, to that rate", func(_ *ovsdb.Port, q *ovsdb.QoS) { q.OtherConfig["weir-discipline"] = "llq" }},
+		{"max below min", `queue 7: other_config:max-rate "80kbit": is below the queue's min, 90 kbit/s`, func(_ *ovsdb.Port, q *ovsdb.QoS) {
+			q.OtherConfig["weir-discipline"] = "cbwfq"
+			q.Queues[7] = queue("min-rate", "90000", "max-rate", "80000")
+		}},
+		{"too small", `queue 7: other_config:max-rate "900bit"`, func(_ *ovsdb.Port, q *ovsdb.QoS) { q.Queues[7] = queue("max-rate", "900") }},
+		{"too many", "9 queues, queue 0 among them, which Open vSwitch always has: 8 are the most; remove some", func(_ *ovsdb.Port, q *ovsdb.QoS) {
+			for n := range 9 {
+				q.Queues[n] = queue()
+			}
+		}},
+		{"too many with queue 0", "9 queues, queue 0 among them", func(_ *ovsdb.Port, q *ovsdb.QoS) {
+			q.Queues = map[int]ovsdb.Queue{}
+			for n := range 8 {
+				q.Queues[100+n] = queue()
+			}
+		}},
 		{"a tunnel", "port up0 of bridge s1 is of type vxlan, which has no device of its own to schedule; name the port that leads to the wire",
 			func(p *ovsdb.Port, _ *ovsdb.QoS) { p.Interfaces = []ovsdb.Interface{{Name: "v", Type: "vxlan"}} }},
 		{"too much", "above the link's capacity", func(_ *ovsdb.Port, q *ovsdb.QoS) {
@@ -83,5 +103,32 @@ func TestOthersRows(t *testing.T) {
 	}
 	if IsPort(ovsdb.Port{}) || IsPort(ovsdb.Port{QoS: &ovsdb.QoS{Type: ovsdb.Noop}}) {
 		t.Error("a port without a discipline is taken")
+	}
+}
+
+// TestQueueZero: what is in no queue, or in one that is not there, goes where Open vSwitch's HTB
+// sends it, into queue 0, whether there is a row for it or not; never into another's min.
+func TestQueueZero(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		rows map[int]ovsdb.Queue
+		own  bool
+		want []policy.Queue
+	}{
+		{"with a row", map[int]ovsdb.Queue{0: {OtherConfig: map[string]string{"min-rate": "2000000"}}, 123: {OtherConfig: map[string]string{"min-rate": "4000000"}}}, false,
+			[]policy.Queue{{Name: "q0", Min: policy.Amount{Rate: 2e6}}, {Name: "q123", Min: policy.Amount{Rate: 4e6}, Match: queueNumber(123)}}},
+		{"without", map[int]ovsdb.Queue{1023: {}, 61439: {OtherConfig: map[string]string{"min-rate": "4000000", "max-rate": "5000000"}}}, false,
+			[]policy.Queue{{Name: "q1023", Min: policy.Amount{Rate: 12e3}, Match: queueNumber(1023)},
+				{Name: "q61439", Min: policy.Amount{Rate: 4e6}, Max: policy.Amount{Rate: 5e6}, Match: queueNumber(61439)}, {Name: "q0", Min: policy.Amount{Rate: 12e3}}}},
+		{"Weir's own", map[int]ovsdb.Queue{0: {}, 1: {}}, true, []policy.Queue{{Name: "q0", Match: queueNumber(0)}, {Name: "q1", Match: queueNumber(1)}}},
+	} {
+		q := &ovsdb.QoS{Type: ovsdb.Noop, OtherConfig: map[string]string{"max-rate": "8000000", "weir-discipline": "cbwfq"}, Queues: tt.rows}
+		if tt.own {
+			q.ExternalIDs = map[string]string{ovsdb.Owner: "s1/up0"}
+		}
+		got, err := Decode(ovsdb.Port{Bridge: "s1", Name: "up0", Interfaces: []ovsdb.Interface{{Name: "up0"}}, QoS: q})
+		if err != nil || !reflect.DeepEqual(got.Policy.Queues, tt.want) {
+			t.Errorf("%s: got %+v, %v", tt.name, got.Policy.Queues, err)
+		}
 	}
 }

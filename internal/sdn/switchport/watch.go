@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/event"
 	"weir/internal/retry"
 	"weir/internal/sdn/ovsdb"
 	"weir/internal/tlsfile"
@@ -19,7 +20,13 @@ import (
 // Report is the state of all ports that are meant for Weir, as the database has it.
 type Report struct {
 	Ports []Port  // by bridge and name
-	Wrong []error // about ports that cannot be links as their rows are
+	Wrong []Wrong // those that cannot be links as their rows are
+}
+
+// Wrong is a port that is meant for Weir and cannot be a link.
+type Wrong struct {
+	Bridge, Name string
+	Why          string // with the remedy
 }
 
 // Watch follows a database.
@@ -29,7 +36,8 @@ type Watch struct {
 	Log     *slog.Logger
 
 	mu      sync.Mutex
-	problem error // why there is no connection
+	problem error   // why there is no connection
+	wrong   []Wrong // of the last report
 }
 
 const (
@@ -57,6 +65,22 @@ func (w *Watch) Status() (state workload.SourceState, note string) {
 	return workload.SourceOK, w.Address
 }
 
+// Look adds the ports that cannot be links to what the agent sees.
+func (w *Watch) Look(s *event.Sight) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, port := range w.wrong {
+		s.Report(event.BadSwitchPort, event.Finding{Subject: event.Subject{Type: event.SwitchPort, Name: port.Bridge + "/" + port.Name},
+			Text: "is no link: " + port.Why, Remedy: "weir sdn show has its rows"})
+	}
+}
+
+func (w *Watch) found(r Report) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wrong = r.Wrong
+}
+
 func (w *Watch) now(problem error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,6 +104,7 @@ func (w *Watch) Run(ctx context.Context, report func(Report)) error {
 			w.now(nil)
 			if last == nil || !reflect.DeepEqual(*last, r) {
 				last = &r
+				w.found(r)
 				report(r)
 			}
 		})
@@ -146,9 +171,9 @@ func Read(s ovsdb.Snapshot) Report {
 			if !IsPort(p) {
 				continue
 			}
-			port, err := Decode(p)
+			port, err := decode(p)
 			if err != nil {
-				r.Wrong = append(r.Wrong, err)
+				r.Wrong = append(r.Wrong, Wrong{p.Bridge, p.Name, err.Error()})
 				continue
 			}
 			r.Ports = append(r.Ports, port)
