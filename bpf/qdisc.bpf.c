@@ -44,6 +44,7 @@
 #include "core/delay.h"
 #include "core/framing.h"
 #include "core/hash.h"
+#include "core/waiting.h"
 #include "drop.h"
 #include "release.h"
 #include "reset.h"
@@ -114,6 +115,8 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 		now = bpf_ktime_get_ns();
 		why = discipline_refuses(id, key, len, now);
 	}
+	if (!first)
+		wait_begin(c, now);
 	if (unlikely(c->paced_queues) && flow < RULE_QUEUES && why == NOT_DROPPED) {
 		q = flow & (WEIR_MAX_QUEUES - 1);
 		holds_it = c->paced_queues & 1 << q && !hold_passes(id, q, len, now);
@@ -151,6 +154,7 @@ lost:
 	if (unlikely(delay_drawn(c)))
 		delay_missed(id);
 	count_drop(c, sch, flow, why, len);
+	wait_look(c, id, now); /* room may have been made, and not have been enough */
 	bpf_qdisc_skb_drop(skb, to_free);
 	return NET_XMIT_DROP;
 }
@@ -241,6 +245,7 @@ static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id)
 		stats->sent_bytes += len;
 	}
 	count_sent(c, sch, id, len);
+	wait_look(c, id, now);
 	if (unlikely(!skb))
 		return NULL; /* cannot be: the flow held this slot */
 	bpf_qdisc_bstats_update(sch, skb);
@@ -287,6 +292,7 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 	if (delay_waits(c, s))
 		delay_end(id, s, ALL_FLOWS);
 	count_sent(c, sch, id, len);
+	wait_look(c, id, 0);
 	skb = slot_empty(s - 1); /* late, so that little has to be kept meanwhile */
 	slot_give(s);
 	if (unlikely(!skb))

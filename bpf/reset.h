@@ -46,7 +46,7 @@ static long reset_class(__u64 id, void *ctx)
 	c->new_head = c->new_tail = c->old_head = c->old_tail = 0;
 	c->fat = c->active = 0;
 	c->queue_v = c->police_at = 0;
-	c->backlog = 0;
+	c->backlog = c->wait_since = 0;
 	c->v = c->floor_at = c->ceil_at = 0;
 	c->credit = c->granted = 0;
 	c->seen = 0;

@@ -252,6 +252,11 @@ struct weir_class {
 	__u64 sent_packets, sent_bytes;
 	__u64 dropped_bytes;
 	__u64 drops[WEIR_DROP_REASONS];
+	/* waiting (core/waiting.h) */
+	__u64 wait_since; /* ns; two packets waited then, and one has ever since; 0 = so it is not */
+	__u64 wait_from; /* sent_bytes at that time */
+	__u64 waited; /* ns, in such times that are over */
+	__u64 waited_bytes; /* sent in them */
 	/* delays (core/delay.h) */
 	__u64 draw_at; /* the packet that is drawn next, by enqueued_packets */
 	__u32 drawn_when; /* when the last one was, ns >> AGE_SHIFT */

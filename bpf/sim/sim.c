@@ -43,6 +43,7 @@
  *   hosts N
  *   seals ON
  *   delays KEY
+ *   waits ID
  *   charge PKT_LEN LEN GSO_SIZE GSO_SEGS TAGGED IP_AT HEADERS
  *   off ID
  *   trace ON
@@ -63,6 +64,8 @@
  * `delays` prints what the kernel side has counted of a class, or of a queue with
  * WEIR_MAX_CLASSES added to its number, a line for each bin that is not empty:
  *   delay KEY BIN PACKETS
+ * `waits` prints for how long packets of a class have waited, and what it sent meanwhile:
+ *   waits ID NS BYTES
  * `charge` answers what a packet is charged that is made of so many bytes:
  *   charged BYTES
  * It exits with 1 if the counters of a class do not add up.
@@ -600,6 +603,15 @@ int main(int argc, char **argv)
 				if (sim_delays[a[0]].packets[bin])
 					printf("delay %llu %d %u\n", a[0], bin,
 					       sim_delays[a[0]].packets[bin]);
+		} else if (!strcmp(word, "waits")) {
+			struct weir_class *c = class_at(a[0]);
+			__u64 ns = c->waited, bytes = c->waited_bytes;
+
+			if (c->wait_since) {
+				ns += now_ns - c->wait_since;
+				bytes += c->sent_bytes - c->wait_from;
+			}
+			printf("waits %llu %llu %llu\n", a[0], ns, bytes);
 		} else if (!strcmp(word, "hosts")) { /* so many flows have one hash */
 			hosts = a[0];
 		} else if (!strcmp(word, "off")) {

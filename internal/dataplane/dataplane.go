@@ -31,7 +31,11 @@ type Counters struct {
 	BacklogPackets, BacklogBytes   uint64            // waiting now
 	Drops                          map[string]uint64 // packets by reason, e.g. "class_packets"
 	DroppedBytes                   uint64
-	Marked                         uint64 // packets that were marked with CE (ECN) as they came; few of them are dropped later
+	// Waited is for how long packets of the class waited, and WaitedBytes what it sent meanwhile. A
+	// packet that is alone does not count. See Snapshot.WaitsWhole.
+	Waited      time.Duration
+	WaitedBytes uint64
+	Marked      uint64 // packets that were marked with CE (ECN) as they came; few of them are dropped later
 	// Delays is how long the packets that were sent had waited; nil where the backend does not
 	// measure it. Its counts may begin anew while the others go on.
 	Delays *delay.Histogram
@@ -55,6 +59,9 @@ type QueueCounters struct {
 type Snapshot struct {
 	At      time.Time
 	Classes map[plan.ClassID]Counters
+	// WaitsWhole says that Counters.Waited is all the time in which packets waited. Otherwise it
+	// is the part that is certain.
+	WaitsWhole bool
 }
 
 // Options decide how a backend takes over a link.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"weir/internal/dataplane"
 	"weir/internal/plan"
 )
@@ -20,14 +22,14 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 	if b.obj == nil {
 		return dataplane.Snapshot{}, fmt.Errorf("%s does not have Weir's qdisc", b.device)
 	}
-	snap := dataplane.Snapshot{At: time.Now(), Classes: map[plan.ClassID]dataplane.Counters{}}
+	snap := dataplane.Snapshot{At: time.Now(), Classes: map[plan.ClassID]dataplane.Counters{}, WaitsWhole: true}
 	members := map[plan.ClassID]dataplane.Counters{} // of each group, added up
 	for _, class := range b.have.Classes {
 		c, err := b.obj.class(class.ID)
 		if err != nil {
 			return snap, err
 		}
-		n := counters(c)
+		n := counters(c, monotonic())
 		if !class.Group {
 			if n.Delays, err = b.obj.delaysOf(class.ID, -1); err != nil {
 				return snap, err
@@ -66,8 +68,22 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 	return snap, nil
 }
 
-func counters(c qdiscWeirClass) dataplane.Counters {
+// monotonic returns the clock of the qdisc's times.
+func monotonic() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // cannot fail with these arguments
+	return time.Duration(now.Nano())
+}
+
+// counters returns a class's counters at time now, by the qdisc's clock.
+func counters(c qdiscWeirClass, now time.Duration) dataplane.Counters {
+	waited, sent := c.Waited, c.WaitedBytes
+	if c.WaitSince != 0 { // and it still waits
+		waited += uint64(max(now-time.Duration(c.WaitSince), 0))
+		sent += c.SentBytes - c.WaitFrom
+	}
 	return dataplane.Counters{
+		Waited: time.Duration(waited), WaitedBytes: sent,
 		// The kernel side counts packets that came; their bytes follow.
 		EnqueuedPackets: c.EnqueuedPackets, EnqueuedBytes: c.SentBytes + c.DroppedBytes + c.Backlog + c.HeldBytes,
 		SentPackets: c.SentPackets, SentBytes: c.SentBytes,

@@ -379,11 +379,17 @@ func (o *object) close() {
 func unmap() { runtime.GC() }
 
 // class reads the state of one class. The kernel writes it meanwhile: each
-// number is whole, but they may be of different packets.
-func (o *object) class(id plan.ClassID) (qdiscWeirClass, error) {
-	var c qdiscWeirClass
-	if err := readInto(o.memory, o.classesAt, int64(id), &c); err != nil {
-		return c, fmt.Errorf("read class %d: %w", id, err)
+// number is whole, but they may be of different packets. A time of waiting is
+// either going on or among those that are over.
+func (o *object) class(id plan.ClassID) (c qdiscWeirClass, err error) {
+	for range 3 {
+		before := c
+		if err := readInto(o.memory, o.classesAt, int64(id), &c); err != nil {
+			return c, fmt.Errorf("read class %d: %w", id, err)
+		}
+		if c.WaitSince == before.WaitSince && c.Waited == before.Waited && c.WaitedBytes == before.WaitedBytes {
+			break
+		}
 	}
 	return c, nil
 }

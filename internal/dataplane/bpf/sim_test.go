@@ -146,7 +146,14 @@ type phase struct {
 	ahead   time.Duration
 	left    map[plan.ClassID][]departure // while traced
 	delays  map[uint32]*delay.Histogram  // asked for after it, by delayKey
+	waits   map[plan.ClassID]waitTimes   // asked for after it
 	answers map[traffic][]time.Duration  // while traced: how long each request took, by id and flow alone
+}
+
+// waitTimes is for how long packets of a class have waited since it began, and what it sent meanwhile.
+type waitTimes struct {
+	time  time.Duration
+	bytes uint64
 }
 
 // departure is a packet that left.
@@ -234,6 +241,12 @@ func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
 			counted[key][bin] = packets
 			continue
 		}
+		if strings.HasPrefix(line, "waits") {
+			var w waitTimes
+			fmt.Sscanf(line, "waits %d %d %d", &source, &w.time, &w.bytes)
+			phases[len(phases)-1].waits[plan.ClassID(source)] = w
+			continue
+		}
 		if strings.HasPrefix(line, "answer") {
 			var took time.Duration
 			fmt.Sscanf(line, "answer %d %d", &source, &took)
@@ -254,6 +267,7 @@ func newPhase() phase {
 		sent: map[plan.ClassID]float64{}, dropped: map[plan.ClassID]uint64{}, longest: map[plan.ClassID]time.Duration{},
 		flows: map[traffic]flowResult{}, left: map[plan.ClassID][]departure{},
 		answers: map[traffic][]time.Duration{}, delays: map[uint32]*delay.Histogram{},
+		waits: map[plan.ClassID]waitTimes{},
 	}
 }
 
