@@ -149,6 +149,10 @@ type Traffic struct {
 	Drops   uint64 // packets dropped for want of room
 	// Delays are of the packets that are sent; nil = not measured.
 	Delays *delay.Histogram
+	// Waited is for how long packets waited since the last look, and WaitedBytes what was sent
+	// meanwhile.
+	Waited      time.Duration
+	WaitedBytes uint64
 }
 
 // Send adds to a class's counters.
@@ -156,13 +160,14 @@ func (k *Kernel) Send(name string, class plan.ClassID, t Traffic) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c := k.devices[name].counters[class]
-	queues := c.Queues
+	queues, waited, waitedBytes := c.Queues, c.Waited+t.Waited, c.WaitedBytes+t.WaitedBytes
 	total := addTo(inOne(c), t)
 	c = dataplane.Counters{
 		EnqueuedPackets: total.EnqueuedPackets, EnqueuedBytes: total.EnqueuedBytes,
 		SentPackets: total.SentPackets, SentBytes: total.SentBytes,
 		BacklogPackets: total.BacklogPackets, BacklogBytes: total.BacklogBytes,
 		Drops: total.Drops, DroppedBytes: total.DroppedBytes, Delays: total.Delays, Queues: queues,
+		Waited: waited, WaitedBytes: waitedBytes,
 	}
 	k.devices[name].counters[class] = c
 }

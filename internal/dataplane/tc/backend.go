@@ -47,8 +47,11 @@ type classState struct {
 	learned  history     // what it is to send in the present interval, see correct
 	allowed  policy.Rate // what it may send in the present interval at least
 	sent     uint64      // bytes, at the last sample
-	seen     bool        // sent is set
-	told     settings    // that it was given last; zero before
+	packets  uint64      // sent, at the last sample
+	waiting  uint64      // packets, at the last sample
+	waits    waits
+	seen     bool     // sent is set
+	told     settings // that it was given last; zero before
 
 	// A class whose workload is gone stays until its queue is empty, at most
 	// until then; zero for the others.

@@ -48,7 +48,11 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 		if known := b.classes[id]; !ok || (known != nil && !known.drainUntil.IsZero()) {
 			continue
 		}
-		snapshot.Classes[id] = countersOf(class, leaves[id])
+		c := countersOf(class, leaves[id])
+		if known := b.classes[id]; known != nil {
+			c.Waited, c.WaitedBytes = known.waits.time, known.waits.bytes
+		}
+		snapshot.Classes[id] = c
 	}
 	return snapshot, nil
 }

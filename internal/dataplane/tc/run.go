@@ -95,8 +95,9 @@ func (b *Backend) learn(have map[uint32]htbClass, now time.Time) {
 			known.estimate = known.estimate.next(s, known.allowed)
 			known.claim.Demand = known.estimate.demand
 			known.learned.bias = correct(known.learned, known.claim.Demand, s)
+			known.waits = known.waits.next(known.waiting, class.packets-known.packets, s)
 		}
-		known.sent, known.seen = class.sent, true
+		known.sent, known.packets, known.waiting, known.seen = class.sent, class.packets, uint64(class.waiting), true
 	}
 }
 
