@@ -65,7 +65,7 @@ func TestScore(t *testing.T) {
 			if i >= 30 && i < 33 {
 				bytes = 500_000
 			}
-			h.kernel.Send("eth0", 1, fake.Traffic{Bytes: bytes, Backlog: 20})
+			h.kernel.Send("eth0", 1, fake.Traffic{Bytes: bytes, Backlog: 20, Waited: time.Second, WaitedBytes: bytes})
 			h.kernel.Send("eth0", 2, fake.Traffic{Bytes: 1e6})
 			seconds(1)
 		}

@@ -8,10 +8,10 @@ import (
 )
 
 // Score is the promise score of a workload or group on one link over the agent's last hour:
-// the part of the seconds it wanted its promise in, in which it got its min, or its share if it
-// has no min.
+// the part of the seconds in which its packets waited, in which it got its min meanwhile, or its
+// share if it has no min.
 type Score struct {
-	WantedSeconds      int     `json:"wanted_seconds" doc:"seconds of the last hour in which it wanted all that it is promised"`
+	WantedSeconds      int     `json:"wanted_seconds" doc:"seconds of the last hour in which its packets waited, long enough to tell whether it got what it is promised meanwhile"`
 	Kept               float64 `json:"kept" doc:"part of them in which it got that, 0 to 1"`
 	WorstMinute        float64 `json:"worst_minute" doc:"the same in the worst minute with at least 10 such seconds, 0 to 1"`
 	WantedSecondsTotal uint64  `json:"wanted_seconds_total" doc:"such seconds since the agent has known the workload"`

@@ -153,7 +153,7 @@ var metrics = []metric{
 		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.BacklogPackets) }),
 	perClass("weir_class_ideal_bits_per_second", "bits per second", "Rate that the contract gives the workload now, from the demand of all.", gauge,
 		func(_ api.Workload, l api.WorkloadLink) float64 { return l.IdealBps }),
-	perScore("weir_class_wanted_seconds_total", "Seconds in which the workload wanted all that it is promised: two frames of it or more waited at both ends.",
+	perScore("weir_class_wanted_seconds_total", "Seconds in which packets of the workload waited, long enough to tell whether it got what it is promised meanwhile.",
 		func(s api.Score) float64 { return float64(s.WantedSecondsTotal) }),
 	perScore("weir_class_kept_seconds_total", "Those of them in which it got its min, or its share if it has no min.",
 		func(s api.Score) float64 { return float64(s.KeptSecondsTotal) }),

@@ -17,7 +17,24 @@ type Class struct {
 	DropsPerSecond     float64            // packets per second
 	Lost               map[string]float64 // the same by reason, without those that are 0
 	Hungry             bool               // it would send more if it were let
+	Waits              Waiting
 	Inside             []Queue
+}
+
+// Waiting is what is known about the time between two snapshots in which packets of a class waited.
+type Waiting struct {
+	Seconds float64 // at least
+	Bits    float64 // sent in them
+	Of      float64 // seconds between the snapshots
+	Whole   bool    // it waited in no other time
+}
+
+// part returns the part of the time in which packets waited, 0 to 1.
+func (w Waiting) part() float64 {
+	if w.Of <= 0 {
+		return 0
+	}
+	return min(w.Seconds/w.Of, 1)
 }
 
 // Queue is what a queue inside a class did between two snapshots.
@@ -40,14 +57,14 @@ func measure(before, after dataplane.Snapshot) map[plan.ClassID]Class {
 			u.Inside = append(u.Inside, Queue{QueueCounters: q})
 		}
 		if !first {
-			u.since(before.Classes[id], seconds)
+			u.since(before.Classes[id], seconds, after.WaitsWhole)
 		}
 		used[id] = u
 	}
 	return used
 }
 
-func (u *Class) since(before dataplane.Counters, seconds float64) {
+func (u *Class) since(before dataplane.Counters, seconds float64, whole bool) {
 	if u.SentBytes < before.SentBytes || u.EnqueuedBytes < before.EnqueuedBytes {
 		before = dataplane.Counters{}
 	}
@@ -71,7 +88,8 @@ func (u *Class) since(before dataplane.Counters, seconds float64) {
 			u.Lost[reason] = float64(n-was) / seconds
 		}
 	}
-	u.Hungry = hungry(before, u.Counters, drops)
+	u.Waits = waited(before, u.Counters, seconds, whole)
+	u.Hungry = u.Waits.part() >= always || !whole && hungry(before, u.Counters, drops)
 }
 
 func (u *Queue) since(before dataplane.QueueCounters, seconds float64) {
@@ -91,7 +109,21 @@ func dropped(reasons map[string]uint64) uint64 {
 	return sum
 }
 
-// hungry reports whether a class wants more than it gets. A single packet that waits at the
+// always is the part of the time in which packets of a class wait that takes all it can get. A
+// little is missing where a TCP slows down, or where the time began or ended in a second.
+const always = 0.9
+
+// waited compares the times of waiting of two snapshots.
+func waited(before, now dataplane.Counters, seconds float64, whole bool) Waiting {
+	w := Waiting{Of: seconds, Whole: whole}
+	if now.Waited >= before.Waited && now.WaitedBytes >= before.WaitedBytes {
+		w.Seconds, w.Bits = min((now.Waited-before.Waited).Seconds(), seconds), 8*float64(now.WaitedBytes-before.WaitedBytes)
+	}
+	return w
+}
+
+// hungry reports whether a class wants more than it gets, by a guess, for a backend that does not
+// know the times in which packets wait. A single packet that waits at the
 // instant of a snapshot is no sign of that (a ping is one); two are, or one at two snapshots,
 // or a packet for which there was no room.
 func hungry(before, now dataplane.Counters, drops uint64) bool {
@@ -127,4 +159,6 @@ func (u *Class) add(other Class) {
 	u.OfferedPackets += other.OfferedPackets
 	u.DropsPerSecond += other.DropsPerSecond
 	u.Hungry = u.Hungry || other.Hungry
+	u.Waits.Seconds = max(u.Waits.Seconds, other.Waits.Seconds)
+	u.Waits.Of, u.Waits.Whole = other.Waits.Of, other.Waits.Whole
 }

@@ -89,6 +89,8 @@ func addGroups(state plan.State, used map[plan.ClassID]Class) {
 		for _, member := range members[class.ID] {
 			sum.add(used[member.ID])
 		}
+		// A group waits at least while one of its members does, and the others send meanwhile.
+		sum.Waits.Bits = sum.Rate * sum.Waits.Of
 		used[class.ID] = sum
 	}
 }

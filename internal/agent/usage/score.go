@@ -10,22 +10,22 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/plan"
-	"weir/internal/policy"
 )
 
 // scoreMinutes is how many minutes a score looks back.
 const scoreMinutes = 60
 
-// Scores counts for each class the seconds in which it wanted what it was promised, and those
+// Scores counts for each class the seconds in which it was owed what it was promised, and those
 // of them in which it got it. The zero value is ready.
 //
-// A class wants all that it is promised in a second if two frames of it or more waited at both
-// ends of the second: less is what any sender has on its way. Then it was promised its min, or its share (the ideal rate) if it has none or
-// the max of its group leaves it less. A second in which the policies changed counts only
-// where the promise is a min that stayed as it was.
+// A class is owed its promise while its packets wait, and at no other time (judge). It was promised
+// its min, or its share (the ideal rate beside all that wait) if it has none or the max of its group
+// leaves it less. A second in which the policies changed counts only where the promise is a min that
+// stayed as it was.
 //
 // Example: a class with a min that is starved for three seconds of a minute in which packets
-// wait all the time has 57 of 60, 95.0 %.
+// wait all the time has 57 of 60, 95.0 %. A sender in bursts whose packets wait for a quarter of
+// each second, at its min or more, has 100.0 %.
 type Scores struct {
 	classes map[plan.ClassID]*score
 }
@@ -39,19 +39,14 @@ type score struct {
 
 type minute struct{ wanted, kept uint8 }
 
-const (
-	// scoreTolerance is how far below the promise a second may be: counters are read at the
-	// ends of about a second, in the middle of a scheduler's turns.
-	scoreTolerance = 0.02
-	// fewSeconds is how many seconds a minute has to count to be the worst one.
-	fewSeconds = 10
-)
+// fewSeconds is how many seconds a minute has to count to be the worst one.
+const fewSeconds = 10
 
 // Add judges the second between two divisions, the later of which is of time at, and forgets
 // the classes that are gone.
 func (s *Scores) Add(at time.Time, before, now Division) {
 	kept := make(map[plan.ClassID]*score, len(now.State.Classes))
-	same := samePolicies(before.State, now.State)
+	same, contended := samePolicies(before.State, now.State), now.contended()
 	for _, class := range now.State.Classes {
 		c := s.classes[class.ID]
 		if c == nil {
@@ -59,25 +54,23 @@ func (s *Scores) Add(at time.Time, before, now Division) {
 		}
 		kept[class.ID] = c
 		c.advance(at.Unix() / 60)
+		promise := contended[class.ID].Bps
 		was, _ := before.State.Class(class.ID)
-		if promise := promised(class, now); promise > 0 && waits(before, class.ID) && waits(now, class.ID) && (same || promise == float64(class.Min) && was.Min == class.Min) {
-			c.count(now.Used[class.ID].Rate >= (1-scoreTolerance)*promise-8*policy.FullFrame)
+		if class.Min > 0 {
+			promise = min(float64(class.Min), promise)
+		}
+		if !same && (promise != float64(class.Min) || was.Min != class.Min) {
+			continue
+		}
+		o := owed{promise: promise, turn: oneTurn * float64(now.State.Link.Capacity)}
+		if promise == float64(class.Min) {
+			o.turn = 0 // a min has its own clock
+		}
+		if got := o.judge(before.Used[class.ID], now.Used[class.ID]); got != unknown {
+			c.count(got == held)
 		}
 	}
 	s.classes = kept
-}
-
-// promised returns what a class that wants all it can get was promised, bits per second.
-func promised(class plan.Class, d Division) float64 {
-	ideal := d.Shares[class.ID].Bps
-	if class.Min > 0 {
-		return min(float64(class.Min), ideal)
-	}
-	return ideal
-}
-
-func waits(d Division, id plan.ClassID) bool {
-	return d.Used[id].BacklogBytes >= 2*policy.FullFrame
 }
 
 // samePolicies reports whether nothing that divides a link differs between two plans.
