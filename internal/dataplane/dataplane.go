@@ -59,10 +59,26 @@ type QueueCounters struct {
 type Snapshot struct {
 	At      time.Time
 	Classes map[plan.ClassID]Counters
+	// Leaving are classes that the plan no longer has: those in which packets still wait, and those
+	// that have gone since the reading before, for the last time.
+	Leaving []Leaving
+	// Sent is what all classes that there ever were have sent.
+	Sent Sent
 	// WaitsWhole says that Counters.Waited is all the time in which packets waited. Otherwise it
 	// is the part that is certain.
 	WaitsWhole bool
 }
+
+// Leaving is a class that the plan no longer has.
+type Leaving struct {
+	ID plan.ClassID
+	Sent
+	// Gone says that the kernel no longer has the class: one of the same number counts anew.
+	Gone bool
+}
+
+// Sent is what was given to the device.
+type Sent struct{ Packets, Bytes uint64 }
 
 // Options decide how a backend takes over a link.
 type Options struct {

@@ -39,6 +39,7 @@ type Backend struct {
 	repeat bool     // an agent before may have written what it did not live to announce
 	broken bool     // parts of obj are gone that cannot be put back: it has to be replaced
 	away   bool     // obj is whole, and not the device's root qdisc
+	sent   sent     // by all classes that there ever were
 	spoilt []uint32 // entries of the ring whose configuration another program has changed
 }
 
@@ -207,7 +208,7 @@ func (b *Backend) drop() {
 		b.obj = nil
 		unmap()
 	}
-	b.obj, b.have, b.away, b.spoilt = nil, plan.State{}, false, nil
+	b.obj, b.have, b.away, b.spoilt, b.sent = nil, plan.State{}, false, nil, sent{}
 }
 
 // attached says whether the root qdisc of the device is b.obj.
@@ -402,6 +403,7 @@ func (b *Backend) change(c plan.Change, l plan.Link) (int, error) {
 		}
 		return b.setClass(c.NewClass.ID, classConfig(*c.NewClass, l))
 	case plan.RemoveClass:
+		b.sent.leaves(*c.OldClass)
 		return b.setClass(c.OldClass.ID, qdiscWeirClassConfig{})
 	case plan.AddPort, plan.SetPort:
 		return -1, nil // see mark

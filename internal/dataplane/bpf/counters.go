@@ -23,12 +23,17 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 		return dataplane.Snapshot{}, fmt.Errorf("%s does not have Weir's qdisc", b.device)
 	}
 	snap := dataplane.Snapshot{At: time.Now(), Classes: map[plan.ClassID]dataplane.Counters{}, WaitsWhole: true}
+	var err error
+	if snap.Leaving, err = b.sent.read(b.obj, b.have); err != nil {
+		return snap, err
+	}
 	members := map[plan.ClassID]dataplane.Counters{} // of each group, added up
 	for _, class := range b.have.Classes {
 		c, err := b.obj.class(class.ID)
 		if err != nil {
 			return snap, err
 		}
+		b.sent.add(class.ID, c)
 		n := counters(c, monotonic())
 		if !class.Group {
 			if n.Delays, err = b.obj.delaysOf(class.ID, -1); err != nil {
@@ -65,6 +70,7 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 			snap.Classes[class.ID] = group(snap.Classes[class.ID], members[class.ID])
 		}
 	}
+	snap.Sent = b.sent.total
 	return snap, nil
 }
 

@@ -44,6 +44,8 @@ type device struct {
 	state    plan.State
 	taken    bool // Set was called and Cleanup was not
 	counters map[plan.ClassID]dataplane.Counters
+	gone     []dataplane.Leaving // since the last reading
+	sent     dataplane.Sent
 	sets     int // calls of Set that changed something
 	setErr   error
 	missing  []string // since the last Set
@@ -162,6 +164,8 @@ func (k *Kernel) Send(name string, class plan.ClassID, t Traffic) {
 	c := k.devices[name].counters[class]
 	queues, waited, waitedBytes := c.Queues, c.Waited+t.Waited, c.WaitedBytes+t.WaitedBytes
 	total := addTo(inOne(c), t)
+	k.devices[name].sent.Bytes += total.SentBytes - c.SentBytes
+	k.devices[name].sent.Packets += total.SentPackets - c.SentPackets
 	c = dataplane.Counters{
 		EnqueuedPackets: total.EnqueuedPackets, EnqueuedBytes: total.EnqueuedBytes,
 		SentPackets: total.SentPackets, SentBytes: total.SentBytes,
@@ -272,9 +276,12 @@ func (b *backend) Set(_ context.Context, want plan.State) error {
 	d.sets++
 	d.taken = true
 	d.state = clone(want)
-	maps.DeleteFunc(d.counters, func(id plan.ClassID, _ dataplane.Counters) bool {
-		return !slices.ContainsFunc(want.Classes, func(c plan.Class) bool { return c.ID == id })
-	})
+	for id, c := range d.counters {
+		if !slices.ContainsFunc(want.Classes, func(c plan.Class) bool { return c.ID == id }) {
+			d.gone = append(d.gone, dataplane.Leaving{ID: id, Sent: dataplane.Sent{Packets: c.SentPackets, Bytes: c.SentBytes}, Gone: true})
+			delete(d.counters, id)
+		}
+	}
 	return nil
 }
 
@@ -337,7 +344,9 @@ func (b *backend) Counters() (dataplane.Snapshot, error) {
 	for _, class := range d.state.Classes {
 		classes[class.ID] = d.counters[class.ID]
 	}
-	return dataplane.Snapshot{At: time.Now(), Classes: classes}, nil
+	snapshot := dataplane.Snapshot{At: time.Now(), Classes: classes, Leaving: d.gone, Sent: d.sent}
+	d.gone = nil
+	return snapshot, nil
 }
 
 func (b *backend) Run(ctx context.Context) error {

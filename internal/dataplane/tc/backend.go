@@ -37,6 +37,7 @@ type Backend struct {
 	classes    map[plan.ClassID]*classState // what Run knows; the draining ones too
 	sampled    time.Time                    // when
 	fresh      bool                         // the classifier is this process's own
+	gone       []dataplane.Leaving          // classes that were removed, not yet said by Counters
 	disturbed  []string                     // by another program, mended by Run, not yet said by Missing
 }
 

@@ -43,18 +43,29 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 		return dataplane.Snapshot{}, device.Explain("read the classes of "+b.name, err)
 	}
 	snapshot := dataplane.Snapshot{At: time.Now(), Classes: make(map[plan.ClassID]dataplane.Counters)}
+	snapshot.Leaving, b.gone = b.gone, nil
+	snapshot.Sent = sentOf(classes[linkMinor]) // HTB adds up there what all its classes send
 	for minor, class := range classes {
 		id, ok := classOfMinor(minor)
-		if known := b.classes[id]; !ok || (known != nil && !known.drainUntil.IsZero()) {
+		if !ok {
+			continue
+		}
+		known := b.classes[id]
+		if known != nil && !known.drainUntil.IsZero() {
+			snapshot.Leaving = append(snapshot.Leaving, dataplane.Leaving{ID: id, Sent: sentOf(class)})
 			continue
 		}
 		c := countersOf(class, leaves[id])
-		if known := b.classes[id]; known != nil {
+		if known != nil {
 			c.Waited, c.WaitedBytes = known.waits.time, known.waits.bytes
 		}
 		snapshot.Classes[id] = c
 	}
 	return snapshot, nil
+}
+
+func sentOf(class htbClass) dataplane.Sent {
+	return dataplane.Sent{Packets: class.packets, Bytes: class.sent}
 }
 
 func countersOf(class htbClass, l leaf) dataplane.Counters {

@@ -159,7 +159,7 @@ func (b *Backend) follow(have map[uint32]htbClass) {
 		switch {
 		case wanted || !known.drainUntil.IsZero():
 		case !present:
-			delete(b.classes, id)
+			b.left(id, htbClass{}, false)
 		default:
 			known.claim.Min = 0 // perhaps given to others just now
 			known.drainUntil = time.Now().Add(drainTime)
@@ -228,9 +228,19 @@ func (b *Backend) drain(dev device.Device, now time.Time) error {
 			b.log.Warn("dropped what still waited in a removed class",
 				"class", id, "packets", class.waiting, "bytes", class.backlog)
 		}
-		delete(b.classes, id)
+		b.left(id, class, present)
 	}
 	return nil
+}
+
+// left notes what a class that is gone has sent.
+func (b *Backend) left(id plan.ClassID, class htbClass, present bool) {
+	sent := sentOf(class)
+	if known := b.classes[id]; !present { // another program removed it
+		sent = dataplane.Sent{Packets: known.packets, Bytes: known.sent}
+	}
+	b.gone = append(b.gone, dataplane.Leaving{ID: id, Sent: sent, Gone: true})
+	delete(b.classes, id)
 }
 
 func (b *Backend) draining() []plan.ClassID {
