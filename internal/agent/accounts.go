@@ -10,9 +10,9 @@ import (
 
 	"weir/internal/agent/decide"
 	"weir/internal/agent/ledger"
+	"weir/internal/agent/owners"
 	"weir/internal/api"
 	"weir/internal/dataplane"
-	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/quota"
 )
@@ -33,19 +33,23 @@ func openAccounts(a *Agent, folder string) (accounts, error) {
 // count adds a reading of a link's counters, whose classes belong to whom the present decision
 // says, or belonged to whom the last one said.
 func (a accounts) count(l *link, snapshot dataplane.Snapshot) {
-	r := ledger.Reading{Link: l.config.Place(), Direction: cmp.Or(l.config.Direction, policy.Egress), Epoch: a.boot + " " + l.backend.Name()}
-	owners := make(map[plan.ClassID]ledger.Owner, len(a.agent.decided.Verdicts))
-	for _, v := range a.agent.decided.Verdicts {
-		if v.Steered {
-			owners[v.Class] = ledger.Owner{Key: v.Key, Name: v.Name, Group: v.Policy.Group}
-		}
-	}
-	for id, c := range snapshot.Classes {
-		r.Classes = append(r.Classes, ledger.Class{ID: id, Owner: owners[id], Bytes: c.SentBytes})
-	}
+	r := ledger.Reading{Link: l.config.Place(), Direction: cmp.Or(l.config.Direction, policy.Egress), Epoch: a.boot + " " + l.backend.Name(),
+		Classes: owners.Classes(snapshot, a.agent.decided)}
 	now := time.Now()
 	a.ledger.Take(now, r)
 	a.ledger.Tend(now)
+}
+
+// settle counts what the kernel has counted until now, before a decision comes into force by which
+// a class belongs to another workload, or to none. What those have who go is on the disk then.
+func (a accounts) settle(next decide.Decision) {
+	if !owners.Changed(a.agent.decided, next) {
+		return
+	}
+	for _, l := range a.agent.links {
+		l.account()
+	}
+	a.ledger.Settle(time.Now())
 }
 
 // account counts what the kernel has counted until now, before something that it counts with may

@@ -4,9 +4,13 @@ package agent
 
 import (
 	"context"
+	"log/slog"
 	"maps"
+	"path/filepath"
 	"testing"
+	"time"
 
+	"weir/internal/agent/ledger"
 	"weir/internal/api"
 	"weir/internal/dataplane/fake"
 	"weir/internal/plan"
@@ -54,6 +58,68 @@ func TestUsage(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Of workloads that come and go between two readings nothing is lost, whoever has their class next:
+// each has what it sent, and a link what all its rows have. It is on the disk before a class goes.
+func TestUsageOfShortJobs(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		seconds(2)
+		for _, job := range []struct {
+			name  string
+			bytes uint64
+		}{{"j1", 2000}, {"j2", 2000}, {"j3", 5000}, {"j1", 100}} {
+			h.run(job.name)
+			h.send("eth0", h.workload(job.name).Class, job.bytes)
+			time.Sleep(300 * time.Millisecond)
+			h.kill(job.name)
+			want := map[string]uint64{"j1": 2000, "j2": 2000, "j3": 5000}[job.name] // as an agent that is killed now leaves it
+			if kept := h.usageOnDisk(); kept["workload "+job.name] < min(want, job.bytes) {
+				t.Errorf("after %s the disk has %v", job.name, kept)
+			}
+		}
+		seconds(2)
+		want := map[string]uint64{"workload j1": 2100, "workload j2": 2000, "workload j3": 5000, "link eth0": 9100}
+		if got := h.usage(); !maps.Equal(got, want) {
+			t.Errorf("sent %v, want %v", got, want)
+		}
+		if status, err := h.Status(t.Context()); err != nil || status.Links[0].SentBytes != 9100 {
+			t.Errorf("the link has counted %d bytes, %v", status.Links[0].SentBytes, err)
+		}
+	})
+}
+
+// usage returns what was sent, by kind and name.
+func (h *host) usage() map[string]uint64 {
+	h.t.Helper()
+	u, err := h.Usage(context.Background(), api.UsageQuery{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return sentIn(u)
+}
+
+// usageOnDisk returns what an agent would find that is started now.
+func (h *host) usageOnDisk() map[string]uint64 {
+	h.t.Helper()
+	l, err := ledger.Open(filepath.Join(h.dir, "usage"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	u, err := l.History().Usage(context.Background(), api.UsageQuery{}, time.UTC)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return sentIn(u)
+}
+
+func sentIn(u api.Usage) map[string]uint64 {
+	sent := map[string]uint64{}
+	for _, r := range u.Rows {
+		sent[r.Kind+" "+r.Name] = r.SentBytes
+	}
+	return sent
 }
 
 // What nothing counts is not shown as nothing received.

@@ -41,6 +41,7 @@ func (a *Agent) adopt(ctx context.Context, next decide.Decision, why decide.Reas
 		// is told before, see grant.
 		a.log.Error("a restarted agent will not know what is in force now", "err", err)
 	}
+	a.settle(next)
 	a.record.Decided(ctx, a.decided, next, why)
 	a.decided = next
 	a.links.want(next.Plans)

@@ -144,8 +144,10 @@ func (l *link) set(ctx context.Context, now time.Time) ([]plan.Change, error) {
 	if l.last.At.IsZero() {
 		// What an earlier agent's classes sent is known from here on, so that the
 		// first second already has rates. Failing that, the second has.
-		l.last, _ = l.backend.Counters()
-		l.account() // where counting begins, for an agent that is killed before its first second
+		if snapshot, err := l.backend.Counters(); err == nil {
+			l.last = snapshot
+			l.count(l, snapshot) // where counting begins, for an agent that is killed before its first second
+		}
 	}
 	return changes, nil
 }

@@ -62,6 +62,8 @@ func (l *link) view() api.LinkStatus {
 		Workloads:   l.workloads(),
 		Gaps:        []string{},
 		Warning:     l.warning,
+		SentPackets: l.last.Sent.Packets,
+		SentBytes:   l.last.Sent.Bytes,
 	}
 	if l.backend != nil {
 		s.Backend = l.backend.Name()

@@ -109,6 +109,8 @@ type LinkStatus struct {
 	AllocatedBps uint64   `json:"allocated_bps,omitempty" doc:"which part of reserved_bps is allocated to pods by claims"`
 	Workloads    int      `json:"workloads"`
 	RateBps      float64  `json:"rate_bps" doc:"sent over the last second"`
+	SentPackets  uint64   `json:"sent_packets" doc:"by all that were ever on the link, since Weir's qdisc is there"`
+	SentBytes    uint64   `json:"sent_bytes" doc:"the same on the wire"`
 	Gaps         []string `json:"gaps,omitzero" required:"false" doc:"what this backend cannot hold on this kernel; in a stream, of the first sample only"`
 	// NotHeld lists gaps in settings that were asked for, Gaps those in all that could
 	// be.

@@ -130,6 +130,10 @@ var metrics = []metric{
 		func(l api.LinkStatus) float64 { return float64(l.ReservedBps) }),
 	perLink("weir_link_free_bits_per_second", "bits per second", "What mins may still take.",
 		func(l api.LinkStatus) float64 { return float64(l.FreeBps) }),
+	linkTotal("weir_link_transmit_bytes_total", "bytes", "Sent by the link, on the wire, also by workloads that are gone; a device's egress carries what its zones send.",
+		func(l api.LinkStatus) float64 { return float64(l.SentBytes) }),
+	linkTotal("weir_link_transmit_packets_total", "packets", "The same in packets.",
+		func(l api.LinkStatus) float64 { return float64(l.SentPackets) }),
 	perLink("weir_link_workloads", "", "Workloads on the link.",
 		func(l api.LinkStatus) float64 { return float64(l.Workloads) }),
 
@@ -277,6 +281,17 @@ func perLink(name, unit, help string, value func(api.LinkStatus) float64) metric
 	}}
 }
 
+// linkTotal returns a counter of the links that are steered; of another one it is not known.
+func linkTotal(name, unit, help string, value func(api.LinkStatus) float64) metric {
+	return metric{name, unit, help, counter, linkLabels, func(s snapshot, out emit) {
+		for _, l := range s.status.Links {
+			if l.Backend != "none" {
+				out(value(l), l.Device, l.Direction)
+			}
+		}
+	}}
+}
+
 func perClass(name, unit, help string, kind prometheus.ValueType, value func(api.Workload, api.WorkloadLink) float64) metric {
 	return metric{name, unit, help, kind, classLabels, func(s snapshot, out emit) {
 		eachClass(s, func(w api.Workload, l api.WorkloadLink, labels []string) { out(value(w, l), labels...) })
@@ -380,7 +395,7 @@ func metricsDoc() string {
 		"sum by (link, direction, group) (rate(weir_class_transmit_bytes_total[1m]) * 8\n" +
 		"  * on (workload) group_left (group) weir_workload_info{group!=\"\"})\n\n" +
 		"# how full each link is, 0 to 1\n" +
-		"sum by (link, direction) (rate(weir_class_transmit_bytes_total[1m])) * 8 / on (link, direction) weir_link_capacity_bits_per_second\n\n" +
+		"rate(weir_link_transmit_bytes_total[1m]) * 8 / weir_link_capacity_bits_per_second\n\n" +
 		"# how close each workload is to its max, 0 to 1; those without a max have no series\n" +
 		"rate(weir_class_transmit_bytes_total[1m]) * 8 / weir_class_max_bits_per_second\n\n" +
 		"# the configuration file is wrong, and the one before it in force\n" +
@@ -388,8 +403,7 @@ func metricsDoc() string {
 		"# p99 of the time that packets waited, of each workload\n" +
 		"histogram_quantile(0.99, rate(weir_class_delay_seconds[1m])) # native\n" +
 		"histogram_quantile(0.99, sum by (le, link, direction, workload) (rate(weir_class_delay_seconds_bucket[1m]))) # classic\n\n" +
-		"# workloads that stay below what they were promised although they have packets to send\n" +
-		"rate(weir_class_transmit_bytes_total[1m]) * 8 < 0.95 * weir_class_min_bits_per_second\n" +
-		"  and on (link, direction, class) weir_class_backlog_packets > 0\n```\n")
+		"# workloads that stay below what they were promised while their packets wait: seconds of two minutes\n" +
+		"increase(weir_class_wanted_seconds_total[2m]) - increase(weir_class_kept_seconds_total[2m]) > 6\n```\n")
 	return b.String()
 }

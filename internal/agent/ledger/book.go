@@ -17,6 +17,7 @@ type Class struct {
 	ID    plan.ClassID
 	Owner Owner // the zero value is the owner that the class had at the reading before
 	Bytes uint64
+	Gone  bool // this is the last reading of it: one of the same number counts anew
 }
 
 // Owner is whose a class is.
@@ -73,7 +74,7 @@ type base struct {
 	Epoch   string                   `json:"epoch"`
 	Classes map[plan.ClassID]counted `json:"classes"`
 
-	present int // how many classes the last reading had
+	present map[plan.ClassID]bool // classes that the last reading had
 }
 
 // maxRows bounds the rows of a day. The bytes of series beyond it are counted together, as
@@ -131,6 +132,7 @@ func (b *book) take(hour int, r Reading) (grown bool) {
 	if last.Epoch != r.Epoch {
 		last.Epoch, last.Classes, b.lost = r.Epoch, map[plan.ClassID]counted{}, true
 	}
+	present := make(map[plan.ClassID]bool, len(r.Classes))
 	for _, c := range r.Classes {
 		was := last.Classes[c.ID]
 		if !known {
@@ -139,23 +141,31 @@ func (b *book) take(hour int, r Reading) (grown bool) {
 		if c.Bytes < was.Bytes { // the class was made anew
 			was.Bytes, b.lost = 0, true
 		}
-		owner := c.Owner
-		if owner.Key == "" {
-			owner = was.Owner
-		}
-		last.Classes[c.ID] = counted{owner, c.Bytes}
-		if n := c.Bytes - was.Bytes; n > 0 && owner.Key != "" {
-			b.add(series{owner.Key, owner.Name, r.Link, r.Direction}, hour, n)
+		owner := cmp.Or(c.Owner, was.Owner)
+		last.Classes[c.ID], present[c.ID] = counted{owner, c.Bytes}, true
+		if n := c.Bytes - was.Bytes; n > 0 && owner.Key != "" { // groups and zones have none
+			b.credit(owner, r, hour, n)
 			grown = true
-			if owner.Group != "" {
-				key := plan.GroupKey(owner.Group)
-				b.add(series{key, owner.Group, r.Link, r.Direction}, hour, n)
-			}
+		}
+		if c.Gone {
+			delete(last.Classes, c.ID)
+			delete(present, c.ID)
+			b.lost = true
 		}
 	}
-	b.lost = b.lost || len(r.Classes) < last.present
-	last.present = len(r.Classes)
+	for id := range last.present {
+		b.lost = b.lost || !present[id]
+	}
+	last.present = present
 	return grown
+}
+
+// credit adds bytes to the rows of an owner.
+func (b *book) credit(owner Owner, r Reading, hour int, bytes uint64) {
+	b.add(series{owner.Key, owner.Name, r.Link, r.Direction}, hour, bytes)
+	if owner.Group != "" {
+		b.add(series{plan.GroupKey(owner.Group), owner.Group, r.Link, r.Direction}, hour, bytes)
+	}
 }
 
 func (b *book) add(s series, hour int, bytes uint64) {

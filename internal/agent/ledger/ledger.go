@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir/internal/atomicfile"
+	"weir/internal/plan"
 	"weir/internal/safepath"
 )
 
@@ -73,7 +74,10 @@ func Open(dir string, log *slog.Logger) (*Ledger, error) {
 		return l, nil
 	}
 	for _, b := range p.Links {
-		b.present = len(b.Classes)
+		b.present = map[plan.ClassID]bool{}
+		for id := range b.Classes {
+			b.present[id] = true
+		}
 	}
 	l.book = newBook(p.day, p.Links, p.Quotas)
 	return l, nil
@@ -163,6 +167,13 @@ func (l *Ledger) Tend(at time.Time) {
 		return
 	}
 	if since := at.Sub(l.written); l.book.lost || since < 0 || since >= writeEvery {
+		l.Write(at)
+	}
+}
+
+// Settle writes what the kernel may soon no longer hold.
+func (l *Ledger) Settle(at time.Time) {
+	if l.changed || l.book.lost {
 		l.Write(at)
 	}
 }

@@ -52,6 +52,10 @@ func sent(t *testing.T, l *Ledger, key string) uint64 {
 
 func TestTake(t *testing.T) {
 	owned := func(r Reading, o Owner) Reading { r.Classes[0].Owner = o; return r }
+	last := func(r Reading) Reading { // the last one of class 1, whose number another workload has at once
+		r.Classes[0].Owner, r.Classes[0].Gone = Owner{}, true
+		return r
+	}
 	inward := func(r Reading) Reading { r.Direction = policy.Ingress; return r }
 	for _, tt := range []struct {
 		name     string
@@ -65,6 +69,7 @@ func TestTake(t *testing.T) {
 		{"a class that goes and comes back", []Reading{reading("a", 5, 500), reading("a", 5), reading("a", 5, 20)}, map[string]uint64{"docker:batch": 20, "group:office": 20}},
 		{"a class without an owner is of the one before", []Reading{reading("a", 500), owned(reading("a", 600), Owner{})}, map[string]uint64{"docker:web": 100}},
 		{"a number that another workload has now", []Reading{reading("a", 500), owned(reading("a", 600), Owner{Key: "docker:new", Name: "new"})}, map[string]uint64{"docker:new": 100, "docker:web": 0}},
+		{"a class that is read for the last time, and one of the same number with as many bytes", []Reading{reading("a", 0), last(reading("a", 500)), reading("a", 500)}, map[string]uint64{"docker:web": 1000}},
 		{"directions are counted apart", []Reading{reading("a", 500), inward(reading("a", 9000)), reading("a", 600)}, map[string]uint64{"docker:web": 100}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -119,6 +124,27 @@ func TestKilledAfterAClassWent(t *testing.T) {
 	at = at.Add(time.Second)
 	l.Take(at, reading("a", 20)) // batch has stopped
 	l.Tend(at)
+	l = open(t, dir)
+	if got := sent(t, l, "docker:batch"); got != 700 {
+		t.Errorf("%d bytes of batch after the kill, want 700", got)
+	}
+}
+
+// As many classes as before are not the same ones.
+func TestKilledAfterAClassTookThePlaceOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	only := func(i int, bytes uint64) Reading {
+		r := reading("a", 0, 0, 0)
+		r.Classes = r.Classes[i : i+1]
+		r.Classes[0].Bytes = bytes
+		return r
+	}
+	for i, r := range []Reading{only(0, 0), only(1, 700), only(2, 5)} {
+		at := start.Add(time.Duration(i) * time.Second)
+		l.Take(at, r)
+		l.Tend(at)
+	}
 	l = open(t, dir)
 	if got := sent(t, l, "docker:batch"); got != 700 {
 		t.Errorf("%d bytes of batch after the kill, want 700", got)

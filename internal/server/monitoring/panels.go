@@ -37,7 +37,8 @@ var dashboards = []dashboard{
 			{"Dropped packets by reason", series, 12, packets, []query{{`sum by (link, direction, reason) (rate(weir_class_drops_packets_total{` + onLink + `}[$__rate_interval]))`, "{{link}} {{direction}}: {{reason}}"}}},
 			{"Part of the packets that is dropped", series, 12, part, []query{{`weir:class_drops:ratio{` + onLink + `}`, "{{workload}} {{direction}}"}}},
 			{"Waiting", stack, 12, bytes, []query{{`weir_class_backlog_bytes{` + onLink + `}`, "{{workload}} {{direction}}"}}},
-			{"Sent packets", series, 12, packets, []query{{`rate(weir_class_transmit_packets_total{` + onLink + `}[$__rate_interval])`, "{{workload}} {{direction}}"}}},
+			{"Sent packets", series, 12, packets, []query{{`rate(weir_class_transmit_packets_total{` + onLink + `}[$__rate_interval])`, "{{workload}} {{direction}}"},
+				{`rate(weir_link_transmit_packets_total{` + onLink + `}[$__rate_interval])`, "all {{direction}}"}}},
 		}},
 		{"The agent", []panel{
 			{"Builds", rows, 8, count, []query{{`weir_build_info{` + onHost + `}`, ""}}},

@@ -8,7 +8,7 @@ type recording struct{ name, expr, help string }
 // recorded are the recording rules: what dashboards and alerts ask for again and again.
 var recorded = []recording{
 	{"weir:class_transmit:bps", "rate(weir_class_transmit_bytes_total[1m]) * 8", "Rate of a workload on a link over a minute, bits per second on the wire."},
-	{"weir:link_used:ratio", "sum by (instance, job, link, direction) (weir:class_transmit:bps) / on (instance, job, link, direction) weir_link_capacity_bits_per_second",
+	{"weir:link_used:ratio", "rate(weir_link_transmit_bytes_total[1m]) * 8 / weir_link_capacity_bits_per_second",
 		"Part of a link's capacity that is used, 0 to 1."},
 	{"weir:class_drops:ratio", "sum by (instance, job, link, direction, workload, class) (rate(weir_class_drops_packets_total[1m])) / (sum by (instance, job, link, direction, workload, class) (rate(weir_class_drops_packets_total[1m])) + sum by (instance, job, link, direction, workload, class) (rate(weir_class_transmit_packets_total[1m])))",
 		"Part of a workload's packets that is dropped, 0 to 1; none where it sends nothing."},
