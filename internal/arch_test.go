@@ -45,6 +45,7 @@ var layers = map[string]int{
 	"internal/goldentest":           0,
 	"internal/invalid":              0,
 	"internal/doccommand":           0,
+	"internal/localtime":            1,
 	"internal/logtest":              0,
 	"internal/policy":               1,
 	"internal/refusal":              0,

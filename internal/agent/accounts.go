@@ -5,7 +5,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"weir/internal/agent/decide"
@@ -67,13 +66,14 @@ func (l *link) account() {
 func (a accounts) Usage(ctx context.Context, q api.UsageQuery) (api.Usage, error) {
 	var history ledger.History
 	var counted func(api.UsageRow) bool
+	var zone *time.Location
 	if err := a.agent.ask(ctx, func(now moment) error {
-		history, counted = a.ledger.History(), decide.Receives(now.Decision)
+		history, counted, zone = a.ledger.History(), decide.Receives(now.Decision), now.World.Now.Location()
 		return nil
 	}); err != nil {
 		return api.Usage{}, err
 	}
-	u, err := history.Usage(ctx, q, time.Local)
+	u, err := history.Usage(ctx, q, zone)
 	for i, r := range u.Rows {
 		u.Rows[i].ReceivedUncounted = r.ReceivedBytes == 0 && !counted(r)
 	}
@@ -82,18 +82,13 @@ func (a accounts) Usage(ctx context.Context, q api.UsageQuery) (api.Usage, error
 
 // standings returns how far those have come to whom a decision gives a quota.
 func (a accounts) standings(now time.Time, d decide.Decision) map[string]quota.Standing {
-	wanted := map[string]quota.Quota{}
-	for _, v := range slices.Concat(d.Verdicts, d.Groups) {
-		if v.Policy.Quota != nil {
-			wanted[v.Key] = *v.Policy.Quota
-		}
-	}
-	return a.ledger.Follow(now, wanted)
+	return a.ledger.Follow(now, owners.Quotas(d))
 }
 
 // limit decides anew where a quota is reached, or where its period has begun anew. It returns
 // when it is to be called again at the latest.
 func (a accounts) limit(ctx context.Context, now time.Time) time.Duration {
+	now = a.agent.opts.Wall(now)
 	standings := a.standings(now, a.agent.decided)
 	if ledger.SameReached(standings, a.agent.decided.World.Quotas) {
 		a.agent.decided.World.Quotas = standings

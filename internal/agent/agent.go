@@ -84,6 +84,9 @@ type Options struct {
 	// Down returns why a link's device sends nothing though it is there, "" if it does or that is
 	// not known; nil = it is never known. It is asked every second.
 	Down func(device string) string
+	// Wall returns what the host's clock shows at a moment, in its time zone: it may be set back while
+	// time goes on. nil = what it showed then.
+	Wall func(time.Time) time.Time
 	// StateDir is where state.json is kept; "" = Config.StateDir.
 	StateDir string
 	Version  string
@@ -132,6 +135,9 @@ func New(opts Options) (*Agent, error) {
 	if opts.Down == nil {
 		opts.Down = func(string) string { return "" }
 	}
+	if opts.Wall == nil {
+		opts.Wall = func(now time.Time) time.Time { return now.Round(0) }
+	}
 	if opts.Unwritable == nil {
 		opts.Unwritable = func() []api.Storage { return nil }
 	}
@@ -160,7 +166,7 @@ func New(opts Options) (*Agent, error) {
 	if w.Attached, err = a.finder.resume(opts.Config.Attach, state.Attached); err != nil {
 		return nil, err
 	}
-	w.Found, w.Now, w.Texts = a.finder.found(), time.Now(), &texts.Kept{}
+	w.Found, w.Now, w.Texts = a.finder.found(), opts.Wall(time.Now()), &texts.Kept{}
 	a.decided = decide.Decide(w)
 	if w.Quotas = a.standings(w.Now, a.decided); len(w.Quotas) > 0 {
 		a.decided = decide.Decide(w)
@@ -299,12 +305,13 @@ func (a *Agent) tick(ctx context.Context) {
 		next.Found = a.finder.found()
 		a.commit(ctx, decide.Decide(next), decide.Reasons{General: "a workload did not come back", ByKey: why})
 	}
-	if a.decided.Due(now) {
+	wall := a.opts.Wall(now)
+	if a.decided.Due(wall) {
 		next := a.decided.World.Clone()
-		next.Now = now
+		next.Now = wall
 		a.commit(ctx, decide.Decide(next), decide.Reasons{General: "the time has come, see when"})
 	}
-	a.decided.World.Now = now
+	a.decided.World.Now = wall
 	a.tend(ctx, now)
 	a.links.complain()
 	for _, l := range a.links {

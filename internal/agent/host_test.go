@@ -166,6 +166,7 @@ type host struct {
 	observed   func(*event.Sight)
 	index      func(device string) int // nil = what a device's index is is not known
 	changed    chan struct{}
+	wall       func(time.Time) time.Time             // agent.Options.Wall
 	open       func() (map[plan.ClassID]bool, error) // agent.Options.OpenSockets
 
 	*Agent
@@ -213,7 +214,7 @@ func (h *host) start() {
 	h.t.Helper()
 	var err error
 	h.Agent, err = New(Options{
-		Config: h.config, StateDir: h.dir, Load: h.load,
+		Config: h.config, StateDir: h.dir, Load: h.load, Wall: h.wall,
 		Devices: Devices{
 			Open:  func(l config.Link) (dataplane.Backend, error) { return h.kernel.Open(l.Name()) },
 			Names: h.kernel.Devices,

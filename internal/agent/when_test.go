@@ -53,6 +53,44 @@ workloads:
 	})
 }
 
+// What is in force follows the host's clock within a second, when it is set, forth and back, and when
+// the host gets another time zone.
+func TestTimesWhenTheClockIsSet(t *testing.T) {
+	const config = `
+links: [{device: eth0, egress: 100mbit}]
+workloads:
+  a: {when: [{days: daily, from: "08:00", to: "18:00", weight: 8}], quota: {egress: 1GB, per: day, then: tell}}
+`
+	inBubble(t, config, func(t *testing.T, h *host) {
+		set, zone := time.Duration(0), time.UTC
+		h.wall = func(now time.Time) time.Time { return now.Round(0).Add(set).In(zone) }
+		h.start()
+		h.run("a")
+		expect := func(what string, weight uint32, midnight string) {
+			t.Helper()
+			seconds(2)
+			w := h.workload("a")
+			if w.Policy.Weight != weight {
+				t.Errorf("%s: weight %d, want %d", what, w.Policy.Weight, weight)
+			}
+			if got := w.Quota.Since.Format(time.DateTime); got != midnight {
+				t.Errorf("%s: its quota is since %s, want %s", what, got, midnight)
+			}
+		}
+		expect("at midnight", 1, "2000-01-01 00:00:00")
+		set = 10 * time.Hour
+		expect("set to 10:00", 8, "2000-01-01 00:00:00")
+		set = 7 * time.Hour
+		expect("set back to 07:00", 1, "2000-01-01 00:00:00")
+		zone = time.FixedZone("east", 5*3600)
+		expect("12:00 in the east", 8, "1999-12-31 19:00:00")
+		set = -6 * time.Hour
+		expect("set back to yesterday, 23:00 in the east", 1, "1999-12-30 19:00:00")
+		zone = time.FixedZone("west", -8*3600)
+		expect("10:00 in the west", 8, "1999-12-31 08:00:00")
+	})
+}
+
 // Where a period ends and the next one says the same, nothing ends.
 func TestTimesThatAdjoin(t *testing.T) {
 	const config = `

@@ -30,6 +30,7 @@ import (
 	"weir/internal/dataplane/ifb"
 	"weir/internal/discover"
 	"weir/internal/disk"
+	"weir/internal/localtime"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/rootlock"
@@ -101,6 +102,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		Version:   version.String(),
 		Audit:     audit.New(config.AuditFile(c.StateDir), log),
 		Wrong:     wrong,
+		Wall:      localtime.New().Wall,
 
 		Down:       newCarriers().down,
 		Unwritable: func() []api.Storage { return unwritable(c.StateDir) },

@@ -215,7 +215,9 @@ func most(moments []time.Time, v *Verdict, link plan.Link, of func(policy.Policy
 	return largest
 }
 
-// Due reports whether something else is in force at a moment than was decided.
+// Due reports whether something else may be in force at a moment than was decided: its time has
+// come, the clock was set back, or the host has another time zone.
 func (d Decision) Due(now time.Time) bool {
-	return !d.Until.IsZero() && (!now.Before(d.Until) || now.Before(d.World.Now))
+	before := d.World.Now
+	return !d.Until.IsZero() && (!now.Before(d.Until) || now.Before(before) || now.Location() != before.Location())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package owners says whose the classes of a decision are, for what is counted by class: the
+// Package owners says whose the classes and quotas of a decision are, for what is counted: the
 // ledger books bytes by the workload that a class belongs to.
 //
 // Example: web has class 3 and goes, and batch gets class 3. By Changed the agent reads class 3
@@ -10,10 +10,13 @@
 package owners
 
 import (
+	"slices"
+
 	"weir/internal/agent/decide"
 	"weir/internal/agent/ledger"
 	"weir/internal/dataplane"
 	"weir/internal/plan"
+	"weir/internal/policy/quota"
 )
 
 // Of returns whose the classes of workloads are.
@@ -25,6 +28,17 @@ func Of(d decide.Decision) map[plan.ClassID]ledger.Owner {
 		}
 	}
 	return owners
+}
+
+// Quotas returns the quotas of workloads and groups, by key.
+func Quotas(d decide.Decision) map[string]quota.Quota {
+	quotas := map[string]quota.Quota{}
+	for _, v := range slices.Concat(d.Verdicts, d.Groups) {
+		if v.Policy.Quota != nil {
+			quotas[v.Key] = *v.Policy.Quota
+		}
+	}
+	return quotas
 }
 
 // Changed reports whether a class belongs to another workload after a decision than before it, or
