@@ -42,13 +42,24 @@ func (a accounts) count(l *link, snapshot dataplane.Snapshot) {
 // settle counts what the kernel has counted until now, before a decision comes into force by which
 // a class belongs to another workload, or to none. What those have who go is on the disk then.
 func (a accounts) settle(next decide.Decision) {
-	if !owners.Changed(a.agent.decided, next) {
-		return
+	if owners.Changed(a.agent.decided, next) {
+		a.agent.links.account()
+		a.ledger.Settle(time.Now())
 	}
-	for _, l := range a.agent.links {
+}
+
+// rename has what was counted until now go with workloads that have other keys.
+func (a accounts) rename(keys map[string]ledger.Owner) {
+	if len(keys) > 0 {
+		a.agent.links.account()
+		a.ledger.Rename(time.Now(), keys)
+	}
+}
+
+func (ls links) account() {
+	for _, l := range ls {
 		l.account()
 	}
-	a.ledger.Settle(time.Now())
 }
 
 // account counts what the kernel has counted until now, before something that it counts with may

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/agent/ledger"
 	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/dataplane/fake"
 	"weir/internal/plan"
 )
@@ -86,6 +87,39 @@ func TestUsageOfShortJobs(t *testing.T) {
 		}
 		if status, err := h.Status(t.Context()); err != nil || status.Links[0].SentBytes != 9100 {
 			t.Errorf("the link has counted %d bytes, %v", status.Links[0].SentBytes, err)
+		}
+	})
+}
+
+// What a container has, its settings and what was counted of it and of its quota, goes with it to
+// another name, and another container that gets the name has nothing of it.
+func TestUsageOfARenamedContainer(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.run("a")
+		c := apitest.Change("quota", "egress 1GB per day then tell")
+		if _, err := h.Set(t.Context(), "a", c, false); err != nil {
+			t.Fatal(err)
+		}
+		h.set("a", "weight=7")
+		seconds(2)
+		h.send("eth0", h.workload("a").Class, 4000)
+		seconds(2)
+		h.send("eth0", h.workload("a").Class, 500)
+		h.run("c")
+		h.rename("a", "b")
+		h.rename("c", "a")
+		h.send("eth0", h.workload("a").Class, 30)
+		h.send("eth0", h.workload("b").Class, 2)
+		seconds(2)
+		if got, want := h.usage(), (map[string]uint64{"workload a": 30, "workload b": 4502, "link eth0": 4532}); !maps.Equal(got, want) {
+			t.Errorf("sent %v, want %v", got, want)
+		}
+		if w := h.workload("b"); w.Policy.Weight != 7 || w.Quota == nil || w.Quota.SentBytes != 4502 {
+			t.Errorf("b has weight %d, quota %+v", w.Policy.Weight, w.Quota)
+		}
+		if w := h.workload("a"); w.Policy.Weight != 1 || w.Quota != nil {
+			t.Errorf("another a has weight %d, quota %+v", w.Policy.Weight, w.Quota)
 		}
 	})
 }

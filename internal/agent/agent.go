@@ -17,6 +17,7 @@ import (
 	"weir/internal/agent/memory"
 	"weir/internal/agent/notify"
 	"weir/internal/agent/offload"
+	"weir/internal/agent/owners"
 	"weir/internal/agent/readers"
 	"weir/internal/agent/record"
 	"weir/internal/agent/reload"
@@ -236,9 +237,7 @@ func (a *Agent) Run(parent context.Context) error {
 			a.tick(ctx)
 			near.Reset(a.limit(ctx, time.Now()))
 		case <-near.C:
-			for _, l := range a.links {
-				l.account()
-			}
+			a.links.account()
 			near.Reset(a.limit(ctx, time.Now()))
 		}
 	}
@@ -292,7 +291,8 @@ func (a *Agent) shutdown(cancel context.CancelCauseFunc) {
 
 // report takes in what a source sees.
 func (a *Agent) report(ctx context.Context, s *source, list []discover.Workload) {
-	next, why := a.finder.report(s, list, a.decided.World, time.Now())
+	next, why, moved := a.finder.report(s, list, a.decided.World, time.Now())
+	a.rename(owners.Renamed(next.Found, moved))
 	a.commit(ctx, decide.Decide(next), why)
 }
 

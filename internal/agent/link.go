@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/agent/attempts"
 	"weir/internal/agent/usage"
 	"weir/internal/config"
 	"weir/internal/dataplane"
@@ -38,7 +39,7 @@ type link struct {
 	dirty     bool       // want is not in force
 	err       error      // why the link is not steered, or not as wanted
 	complaint string     // the err that was written down
-	again     retry
+	again     attempts.Attempts
 	healed    time.Time
 	disturbed disturbance
 	repaired  string // what disturb found and was set again since the last look, "" = nothing
@@ -140,7 +141,7 @@ func (l *link) set(ctx context.Context, now time.Time) ([]plan.Change, error) {
 		l.warning = l.lockLimit(l.config, l.backend.Name())
 	}
 	l.inForce, l.dirty, l.err = l.want, false, nil
-	l.again.succeeded()
+	l.again.Succeeded()
 	if l.last.At.IsZero() {
 		// What an earlier agent's classes sent is known from here on, so that the
 		// first second already has rates. Failing that, the second has.
@@ -189,7 +190,7 @@ func (l *link) failed(err error, now time.Time) error {
 		l.close()
 	}
 	l.err, l.dirty = err, true
-	l.again.failed(now)
+	l.again.Failed(now)
 	return err
 }
 
@@ -207,7 +208,7 @@ func (l *link) revive(ctx context.Context, now time.Time, open func(*link) (data
 		default:
 		}
 	}
-	if l.backend == nil && l.again.due(now) {
+	if l.backend == nil && l.again.Due(now) {
 		if err := l.open(ctx, open); err != nil {
 			l.failed(err, now)
 		}
@@ -217,7 +218,7 @@ func (l *link) revive(ctx context.Context, now time.Time, open func(*link) (data
 // tend does what time asks for of a link that has a backend: a new attempt to set it,
 // a check of the kernel.
 func (l *link) tend(ctx context.Context, now time.Time) []plan.Change {
-	if ctx.Err() != nil || l.backend == nil || !l.again.due(now) {
+	if ctx.Err() != nil || l.backend == nil || !l.again.Due(now) {
 		return nil
 	}
 	if !l.dirty && now.Sub(l.healed) < healEvery && !l.disturb(now) && !l.moved() {

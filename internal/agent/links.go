@@ -45,7 +45,7 @@ func (ls links) follow(index func(device string) int) (changed bool) {
 		}
 		l.close()
 		l.dirty, changed = true, true
-		l.again.succeeded()
+		l.again.Succeeded()
 	}
 	return changed
 }
@@ -142,7 +142,7 @@ func (ls links) relink(ctx context.Context, next []config.Link, make func(config
 			l = make(c)
 		}
 		if c.Force && !l.config.Force && l.backend == nil {
-			l.again.succeeded() // what was refused may succeed now
+			l.again.Succeeded() // what was refused may succeed now
 		}
 		if l.config.IngressLocal != c.IngressLocal || !reflect.DeepEqual(l.config.Area(), c.Area()) {
 			l.close() // its backend was opened with that

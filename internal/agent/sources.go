@@ -128,8 +128,8 @@ func (f *finder) watch(ctx context.Context, s *source, in func(func()), report f
 	}
 }
 
-// report takes a source's list, and returns the world with it and the changes.
-func (f *finder) report(s *source, list []discover.Workload, w decide.World, now time.Time) (decide.World, decide.Reasons) {
+// report takes a source's list, and returns the world with it, the changes, and which keys are others now.
+func (f *finder) report(s *source, list []discover.Workload, w decide.World, now time.Time) (decide.World, decide.Reasons, map[string]string) {
 	list = slices.DeleteFunc(list, func(found discover.Workload) bool { return !f.expected(found, w) })
 	before, has := s.seen, reports.Keys(list)
 	s.seen, s.err = list, nil
@@ -140,13 +140,11 @@ func (f *finder) report(s *source, list []discover.Workload, w decide.World, now
 		}
 	}
 	next, moved := w.Clone(), reports.Renamed(before, list)
-	for from, to := range moved {
-		next.Rename(from, to)
-	}
+	next.Rename(moved)
 	f.away.Retain(s.Name(), before, list, moved, w.HoldsMin, now)
 	next.ForgetPods(slices.DeleteFunc(slices.Clone(before), func(gone discover.Workload) bool { return has[gone.Key] || f.away.Has(gone.Key) }))
 	next.Found = f.found()
-	return next, decide.Reasons{General: s.Name() + " reported", ByKey: reports.WhatIsNew(s.Name(), before, list)}
+	return next, decide.Reasons{General: s.Name() + " reported", ByKey: reports.WhatIsNew(s.Name(), before, list)}, moved
 }
 
 // expected leaves out what a source may still report after it was detached, or

@@ -218,6 +218,5 @@ func most(moments []time.Time, v *Verdict, link plan.Link, of func(policy.Policy
 // Due reports whether something else may be in force at a moment than was decided: its time has
 // come, the clock was set back, or the host has another time zone.
 func (d Decision) Due(now time.Time) bool {
-	before := d.World.Now
-	return !d.Until.IsZero() && (!now.Before(d.Until) || now.Before(before) || now.Location() != before.Location())
+	return !d.Until.IsZero() && (!now.Before(d.Until) || now.Before(d.World.Now) || now.Location() != d.World.Now.Location())
 }

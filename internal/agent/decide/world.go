@@ -172,30 +172,31 @@ func (w World) configured(name string) (policy.Change, bool) {
 	return policy.Change{}, false
 }
 
-// Rename moves everything that was remembered under one key to another.
-func (w *World) Rename(from, to string) {
-	move(w.Set, from, to)
-	move(w.Asked, from, to)
-	move(w.Tuned, from, to)
-	move(w.Accepted, from, to)
-	move(w.Number, from, to)
-	for device, grants := range w.Grants {
-		grants = slices.Clone(grants)
-		for i := range grants {
-			if grants[i].Key == from {
-				grants[i].Key = to
-			}
+// Rename moves everything that was remembered under some keys to others, which may be among them.
+func (w *World) Rename(moved map[string]string) {
+	move(w.Set, moved)
+	move(w.Asked, moved)
+	move(w.Tuned, moved)
+	move(w.Accepted, moved)
+	move(w.Number, moved)
+	for device := range w.Grants {
+		w.Grants[device] = slices.Clone(w.Grants[device])
+		for i, g := range w.Grants[device] {
+			w.Grants[device][i].Key = cmp.Or(moved[g.Key], g.Key)
 		}
-		w.Grants[device] = grants
 	}
 }
 
-// move gives the entry of one key, if there is one, to another key.
-func move[V any](entries map[string]V, from, to string) {
-	if v, ok := entries[from]; ok {
-		entries[to] = v
-		delete(entries, from)
+// move gives the entries of some keys to others.
+func move[V any](entries map[string]V, moved map[string]string) {
+	taken := map[string]V{}
+	for from, to := range moved {
+		if v, ok := entries[from]; ok {
+			taken[to] = v
+			delete(entries, from)
+		}
 	}
+	maps.Copy(entries, taken)
 }
 
 // forget takes a workload and what was set for it out of the world.

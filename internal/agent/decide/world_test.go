@@ -32,11 +32,20 @@ func remembering(keys ...string) World {
 // next one with its former name.
 func TestRename(t *testing.T) {
 	w := remembering("docker:a", "docker:b")
-	w.Rename("docker:a", "docker:c")
+	w.Rename(map[string]string{"docker:a": "docker:c"})
 	want := remembering("docker:c", "docker:b")
 	want.Found, w.Found = nil, nil // found anew
 	if !reflect.DeepEqual(w, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", w, want)
+	}
+}
+
+// Of two workloads that exchange their names each keeps what is its own.
+func TestRenameInACircle(t *testing.T) {
+	w := World{Number: map[string]plan.ClassID{"docker:a": 1, "docker:b": 2, "docker:c": 3}}
+	w.Rename(map[string]string{"docker:a": "docker:b", "docker:b": "docker:c", "docker:c": "docker:a"})
+	if want := map[string]plan.ClassID{"docker:b": 1, "docker:c": 2, "docker:a": 3}; !reflect.DeepEqual(w.Number, want) {
+		t.Errorf("numbers %v, want %v", w.Number, want)
 	}
 }
 
@@ -56,7 +65,7 @@ func TestClone(t *testing.T) {
 	w.Groups = map[string]policy.Change{"office": policy.MustChange("weight", "2")}
 	next := w.Clone()
 	next.forget("netns:a")
-	next.Rename("netns:b", "netns:c")
+	next.Rename(map[string]string{"netns:b": "netns:c"})
 	next.Attached = slices.Delete(next.Attached, 0, 1)
 	delete(next.Groups, "office")
 	want := remembering("netns:a", "netns:b")

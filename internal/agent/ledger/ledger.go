@@ -33,6 +33,7 @@ type present struct {
 	Version int                 `json:"version"`
 	Links   map[string]*base    `json:"links"`
 	Quotas  map[string]*account `json:"quotas,omitempty"`
+	Renamed []renaming          `json:"renamed,omitempty"`
 	day
 }
 
@@ -45,6 +46,7 @@ type Ledger struct {
 	changed bool      // since then
 	failing bool      // that the disk does not take it was written down
 	earlier earlier
+	renamed []renaming // in order
 }
 
 // Open reads what an earlier agent left in a folder, which need not exist. A file that cannot
@@ -79,7 +81,7 @@ func Open(dir string, log *slog.Logger) (*Ledger, error) {
 			b.present[id] = true
 		}
 	}
-	l.book = newBook(p.day, p.Links, p.Quotas)
+	l.book, l.renamed = newBook(p.day, p.Links, p.Quotas), p.Renamed
 	return l, nil
 }
 
@@ -184,7 +186,7 @@ func (l *Ledger) Write(at time.Time) {
 		return // nothing was read yet
 	}
 	l.written = at
-	text, err := json.Marshal(present{version, l.book.bases, l.book.quotas, l.book.day()})
+	text, err := json.Marshal(present{version, l.book.bases, l.book.quotas, l.renamed, l.book.day()})
 	if err == nil {
 		err = atomicfile.Write(l.now(), append(text, '\n'), 0o600)
 	}

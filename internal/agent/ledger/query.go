@@ -21,12 +21,13 @@ const maxAnswer = 50_000
 
 // History is what a ledger had at one moment: it may be asked from any goroutine.
 type History struct {
-	dir string
-	now day
+	dir     string
+	now     day
+	renamed []renaming
 }
 
 // History returns what the ledger has.
-func (l *Ledger) History() History { return History{l.dir, l.book.day()} }
+func (l *Ledger) History() History { return History{l.dir, l.book.day(), l.renamed} }
 
 // Sum returns the bytes of a workload or group since a moment, in whole hours.
 func (h History) Sum(key string, since time.Time) (sent, received uint64, err error) {
@@ -42,7 +43,11 @@ func (h History) each(since, until time.Time, f func(series, time.Time, uint64) 
 		if err != nil {
 			return true
 		}
+		names := h.names(d.Date)
 		for _, r := range d.Rows {
+			if to, ok := names[r.Key]; ok {
+				r.Key, r.Name = to.Key, to.Name
+			}
 			for hour, bytes := range r.Bytes {
 				at := begin.Add(time.Duration(hour) * time.Hour)
 				if bytes > 0 && !at.Before(since) && (until.IsZero() || at.Before(until)) && !f(r.series, at, bytes) {

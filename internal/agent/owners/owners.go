@@ -15,6 +15,7 @@ import (
 	"weir/internal/agent/decide"
 	"weir/internal/agent/ledger"
 	"weir/internal/dataplane"
+	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy/quota"
 )
@@ -65,4 +66,15 @@ func Classes(s dataplane.Snapshot, d decide.Decision) []ledger.Class {
 		list = append(list, ledger.Class{ID: id, Owner: owners[id], Bytes: c.SentBytes})
 	}
 	return list
+}
+
+// Renamed returns the workloads that have other keys, by the former ones.
+func Renamed(found []discover.Workload, moved map[string]string) map[string]ledger.Owner {
+	keys := map[string]ledger.Owner{}
+	for from, to := range moved {
+		if i := slices.IndexFunc(found, func(w discover.Workload) bool { return w.Key == to }); i >= 0 {
+			keys[from] = ledger.Owner{Key: to, Name: found[i].Name}
+		}
+	}
+	return keys
 }

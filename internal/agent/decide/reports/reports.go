@@ -16,22 +16,33 @@ import (
 )
 
 // Renamed finds the workloads that the engine considers the same though their keys differ
-// in two reports of a source, and maps the old key to the new one.
+// in two reports of a source, and maps the old key to the new one. Two may have exchanged theirs.
+// A key whose workload has gone stays with what it has: the next one is made in its place.
 func Renamed(before, after []discover.Workload) map[string]string {
-	had, has := Keys(before), Keys(after)
-	vanished := map[string]string{} // key by id
+	key, has, had := map[string]string{}, Keys(after), map[string]string{} // key by id before, id by key before
 	for _, w := range before {
-		if w.ID != "" && !has[w.Key] {
-			vanished[w.ID] = w.Key
-		}
+		key[w.ID], had[w.Key] = w.Key, w.ID
+	}
+	moves := map[string]bool{} // by id
+	for _, w := range after {
+		moves[w.ID] = w.ID != "" && key[w.ID] != "" && key[w.ID] != w.Key
 	}
 	moved := map[string]string{}
 	for _, w := range after {
-		if from, ok := vanished[w.ID]; ok && !had[w.Key] {
+		holder, taken := had[w.Key]
+		if !moves[w.ID] || taken && !moves[holder] {
+			continue
+		}
+		if from := key[w.ID]; !has[from] || comes(after, from, moves) {
 			moved[from] = w.Key
 		}
 	}
 	return moved
+}
+
+// comes reports whether the workload that has a key now had another one.
+func comes(after []discover.Workload, key string, moves map[string]bool) bool {
+	return slices.ContainsFunc(after, func(w discover.Workload) bool { return w.Key == key && moves[w.ID] })
 }
 
 // Keys returns the keys of workloads as a set.

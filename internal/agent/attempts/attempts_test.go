@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package attempts
 
 import (
 	"fmt"
@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-func TestRetry(t *testing.T) {
-	var r retry
+func TestAttempts(t *testing.T) {
+	var r Attempts
 	var waits []float64
 	now := epoch
 	for range 6 {
-		if !r.due(now) {
+		if !r.Due(now) {
 			t.Fatalf("not due at %v", now)
 		}
-		r.failed(now)
+		r.Failed(now)
 		waits = append(waits, r.at.Sub(now).Seconds())
 		now = r.at
 	}
 	if fmt.Sprint(waits) != "[1 2 4 8 8 8]" {
 		t.Errorf("waits %v", waits)
 	}
-	if r.succeeded(); !r.due(epoch) {
+	if r.Succeeded(); !r.Due(epoch) {
 		t.Error("not due after success")
 	}
 }
