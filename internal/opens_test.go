@@ -24,6 +24,7 @@ var past = map[string]string{
 	"audit/log.go":                            "/var/log may belong to a group; it refuses links and what it has not made",
 	"audit/read.go":                           "as audit/log.go",
 	"cgroup/cgroup.go":                        kernels,
+	"cgroup/inner.go":                         kernels,
 	"cgroup/legacy.go":                        kernels,
 	"cgroup/memory.go":                        kernels,
 	"cli/simulate.go":                         users,

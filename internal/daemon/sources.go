@@ -5,6 +5,7 @@ package daemon
 import (
 	"log/slog"
 
+	"weir/internal/cgroup"
 	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/discover/hold"
@@ -46,7 +47,7 @@ func newSources(c config.Config, log *slog.Logger) (*sources, error) {
 		s.list[i] = ports.Hold(src)
 	}
 	if c.Cluster.Manager != "" {
-		s.list = append(s.list, discover.Own{config.Migration})
+		s.list = append(s.list, discover.Own{config.Migration: movesGroup()})
 	}
 	return s, nil
 }
@@ -103,4 +104,14 @@ func (s *sources) Detach(a config.Attachment) error {
 		return s.cgroups.Remove(a.Name)
 	}
 	return s.netns.Remove(a.Name)
+}
+
+// movesGroup returns the folder of the cgroup of migrations' sockets, none where there can be none:
+// the member says why.
+func movesGroup() []string {
+	g, err := cgroup.NewInner(config.Migration)
+	if err != nil {
+		return nil
+	}
+	return []string{g.Path()}
 }

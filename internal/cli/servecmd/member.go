@@ -11,12 +11,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"weir/internal/agent"
 	"weir/internal/api"
+	"weir/internal/cgroup"
 	"weir/internal/cli/frame"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/migrate"
@@ -27,9 +27,7 @@ import (
 	"weir/internal/cluster/node/profiler"
 	"weir/internal/cluster/wire"
 	"weir/internal/config"
-	"weir/internal/plan"
 	"weir/internal/version"
-	"weir/internal/workload"
 )
 
 // membership holds the options of weir agent about its cluster.
@@ -65,7 +63,7 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 		return ag, func(context.Context) (func(), error) { return func() {}, nil }, nil
 	}
 	o := node.Options{Manager: m.cfg.Manager, Name: cmp.Or(m.cfg.Name, node.HostName()), Listen: m.cfg.Listen, Advertise: m.cfg.Advertise,
-		Registry: m.cfg.RegistryListen, AcceptFrom: m.cfg.AcceptFrom, AcceptPolicy: cfg.Accept().Policy, Dir: clusterDir(cfg), Agent: ag, Mark: migrationMark(ag, cfg), Version: version.String(), Audit: ag.Audit(), Log: log,
+		Registry: m.cfg.RegistryListen, AcceptFrom: m.cfg.AcceptFrom, AcceptPolicy: cfg.Accept().Policy, Dir: clusterDir(cfg), Agent: ag, Moves: movesGroup(log), Version: version.String(), Audit: ag.Audit(), Log: log,
 		Kafka: kafkaSecurity(m.cfg.Kafka)}
 	if err := o.Kafka.Check(); err != nil {
 		return nil, nil, frame.Usagef("cluster.%v", err)
@@ -172,22 +170,13 @@ func (m membership) equip(ctx context.Context, member *node.Member, ag *agent.Ag
 	return closers, nil
 }
 
-// migrationMark returns the mark of the class that the agent has for migrations, 0 while
-// it has none.
-func migrationMark(ag *agent.Agent, cfg config.Config) func(context.Context) uint32 {
-	mask := cmp.Or(plan.Mask(cfg.MarkMask), plan.DefaultMask)
-	return func(ctx context.Context) uint32 {
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		list, err := ag.Workloads(ctx)
-		if err != nil {
-			return 0
-		}
-		for _, w := range list {
-			if w.Kind == workload.KindOwn && w.Name == config.Migration {
-				return mask.Value(plan.ClassID(w.Class), 0)
-			}
-		}
-		return 0
+// movesGroup returns the cgroup of migrations' sockets, nil where there can be none: their packets
+// count as the host's then.
+func movesGroup(log *slog.Logger) node.Moves {
+	g, err := cgroup.NewInner(config.Migration)
+	if err != nil {
+		log.Info("packets of migrations are not told apart and count as the host's", "why", err)
+		return nil
 	}
+	return g
 }

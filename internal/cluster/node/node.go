@@ -52,8 +52,8 @@ type Options struct {
 	Engine *migrate.Local
 	// Agent puts policies into force; with nil the node applies none.
 	Agent api.Agent
-	// Mark is the mark that packets of migrations carry, 0 = none; nil = none ever.
-	Mark    func(ctx context.Context) uint32
+	// Moves is the cgroup of migrations' sockets; nil = none, their packets are the host's.
+	Moves   Moves
 	Version string
 	Audit   *audit.Log // of what other nodes and the manager have this one do; nil = none
 	Log     *slog.Logger
@@ -132,7 +132,7 @@ func New(o Options, id pki.Identity) (*Node, error) {
 	if n.members, err = membership.New(o.membership(n.log), id); err != nil {
 		return nil, err
 	}
-	n.images = images.New(images.Options{Listen: o.Registry, Manager: o.Manager, Credentials: n.members.Credentials(), HTTP: n.members.Manager().HTTP, Dialer: n.dialer, Log: n.log})
+	n.images = images.New(images.Options{Listen: o.Registry, Manager: o.Manager, Credentials: n.members.Credentials(), HTTP: n.members.Manager().HTTP, Dial: n.dialForMove, Log: n.log})
 	if n.reports, err = openOutbox(filepath.Join(o.Dir, "outbox"), keepReports); err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func New(o Options, id pki.Identity) (*Node, error) {
 		Refused: o.standing.refused, Apply: n.applyArrived, Report: n.reportArrived}); err != nil {
 		return nil, err
 	}
-	n.moves, err = outgoing.Open(outgoing.Options{Engine: o.Engine, Members: n.members, Images: n.images, Dialer: n.dialer, Dir: filepath.Join(o.Dir, "moves"),
+	n.moves, err = outgoing.Open(outgoing.Options{Engine: o.Engine, Members: n.members, Images: n.images, Dial: n.dialForMove, Dir: filepath.Join(o.Dir, "moves"),
 		Audit: o.Audit, Log: n.log, Settings: n.settings, Report: n.reportMove})
 	return n, err
 }

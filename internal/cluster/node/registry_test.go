@@ -3,19 +3,21 @@
 package node
 
 import (
-	"context"
-	"errors"
+	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/vishvananda/netns"
 
 	"weir/internal/api"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/wire"
+	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/nsthread"
 	"weir/internal/refusal"
 )
 
@@ -130,33 +132,50 @@ func TestRegistryDown(t *testing.T) {
 	refusedAs(t, err, refusal.Invalid, "approach", "magic", "write layer")
 }
 
-// TestMark: what a move sends carries the mark of its class.
-func TestMark(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// inNamespace stands for a cgroup: what a thread there makes is told apart.
+type inNamespace struct{ netns.NsHandle }
+
+func (i inNamespace) Do(f func() error) error { return nsthread.In(i.NsHandle, f) }
+
+// nowhere is a cgroup that no thread can enter.
+type nowhere struct{}
+
+func (nowhere) Do(func() error) error { return fs.ErrPermission }
+
+// TestDial: the sockets of a move are made by a thread in their cgroup, and where it cannot enter
+// that, by another.
+func TestDial(t *testing.T) {
+	inside := netnstest.New(t)
+	inside.Run("ip", "link", "set", "lo", "up")
+	handle, err := netns.GetFromPath(inside.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	const mark = 0x00050000
-	n := &Node{opts: Options{Mark: func(context.Context) uint32 { return mark }}}
-	conn, err := n.dialer(t.Context()).Dial("tcp", l.Addr().String())
-	if errors.Is(err, unix.EPERM) {
-		t.Skip("marking needs CAP_NET_ADMIN")
-	}
+	defer handle.Close()
+	there := inNamespace{handle}
+	listen := func() (l net.Listener, err error) { return net.Listen("tcp", "127.0.0.1:0") }
+	here, err := listen()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	raw, err := conn.(*net.TCPConn).SyscallConn()
-	if err != nil {
+	defer here.Close()
+	var other net.Listener
+	if err := there.Do(func() (err error) { other, err = listen(); return err }); err != nil {
 		t.Fatal(err)
 	}
-	var got int
-	if failed := raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK) }); failed != nil || err != nil {
-		t.Fatal(failed, err)
-	}
-	if got != mark {
-		t.Errorf("mark %#x, want %#x", got, mark)
+	defer other.Close()
+	for name, tt := range map[string]struct {
+		moves Moves
+		to    net.Listener
+	}{"no cgroup": {nil, here}, "a cgroup": {there, other}, "a cgroup that cannot be entered": {nowhere{}, here}} {
+		n := &Node{opts: Options{Moves: tt.moves}, log: slog.New(slog.DiscardHandler)}
+		_, port, _ := net.SplitHostPort(tt.to.Addr().String())
+		conn, err := n.dialForMove(t.Context(), "tcp", "localhost:"+port)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		conn.Close()
 	}
 }
 

@@ -5,6 +5,7 @@ package images
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -35,10 +36,10 @@ type Options struct {
 	Manager     string           // host:port
 	Credentials *pki.Credentials // of this node
 	HTTP        *http.Client     // asks the manager as this node
-	// Dialer makes the dialer for connections to registries: their packets are a
+	// Dial connects to registries: the packets are a
 	// migration's.
-	Dialer func(ctx context.Context) *net.Dialer
-	Log    *slog.Logger
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	Log  *slog.Logger
 }
 
 // Registry is the manager's image registry at an address of this machine.
@@ -157,5 +158,13 @@ const rootPath = "/v2/"
 
 // dialManager connects to the manager as this node, as a migration does.
 func (r *Registry) dialManager(ctx context.Context, network, address string) (net.Conn, error) {
-	return (&tls.Dialer{NetDialer: r.opts.Dialer(ctx), Config: r.opts.Credentials.Client(pki.ManagerName)}).DialContext(ctx, network, address)
+	conn, err := r.opts.Dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	secure := tls.Client(conn, r.opts.Credentials.Client(pki.ManagerName))
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return secure, nil
 }

@@ -33,12 +33,12 @@ type Options struct {
 	Engine  *migrate.Local // nil = every order is refused
 	Members *membership.Membership
 	Images  *images.Registry
-	// Dialer makes the dialer for connections to other nodes: their packets are a
+	// Dial connects to other nodes: the packets are a
 	// migration's.
-	Dialer func(ctx context.Context) *net.Dialer
-	Dir    string     // of records and journals
-	Audit  *audit.Log // nil = none
-	Log    *slog.Logger
+	Dial  func(ctx context.Context, network, address string) (net.Conn, error)
+	Dir   string     // of records and journals
+	Audit *audit.Log // nil = none
+	Log   *slog.Logger
 
 	// Settings returns what was set at run time for a container, to go with it.
 	Settings func(ctx context.Context, container string) wire.Change

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -35,12 +34,9 @@ var _ migrate.Node = (*Target)(nil)
 // Grant.
 func (m *Moves) Target(order wire.Move, sealed []byte) *Target {
 	// A client for each move: a certificate may have been renewed since the last.
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		return m.opts.Dialer(ctx).DialContext(ctx, network, address)
-	}
 	r := &Target{name: order.To, state: m.state, peer: remote.Peer{Name: fmt.Sprintf("node %s at %s", order.To, order.Address),
 		URL: "https://" + order.Address, Header: http.Header{}, HTTP: &http.Client{
-			Transport: &http.Transport{DialContext: dial, TLSClientConfig: m.opts.Members.ClientTLS(order.To), TLSHandshakeTimeout: 5 * time.Second,
+			Transport: &http.Transport{DialContext: m.opts.Dial, TLSClientConfig: m.opts.Members.ClientTLS(order.To), TLSHandshakeTimeout: 5 * time.Second,
 				IdleConnTimeout: 30 * time.Second, MaxIdleConnsPerHost: 2, WriteBufferSize: 256 << 10, ReadBufferSize: 64 << 10}}}}
 	r.show(sealed)
 	return r
