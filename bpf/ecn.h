@@ -157,14 +157,19 @@ static __noinline int ecn_pay(struct __sk_buff *skb)
 {
 	__u64 now = bpf_ktime_get_ns(), until = owed_until, e;
 	struct weir_class *c;
-	__u32 bits, id, key;
+	__u32 lane, own, id, key;
 
 	if (before(until, now)) {
 		__sync_val_compare_and_swap(&owed_until, until, 0);
 		return 0;
 	}
-	bits = skb->mark >> mark_at.shift;
-	id = bounded(weir_class_of(skb->tc_index, bits & mark_at.class_mask), WEIR_MAX_CLASSES);
+	lane = weir_lane_in(&carrier, skb->tc_index, skb->mark);
+	if (skb->ingress_ifindex <= WEIR_LOOPBACK) { /* as lane_of_socket */
+		own = owner_at_link(skb);
+		if (own && (lane ^ own) & WEIR_LANE_CLASS)
+			lane = own;
+	}
+	id = bounded(lane, WEIR_MAX_CLASSES);
 	if (!classes[id].discipline)
 		id = 0;
 	c = class_at(id);
@@ -173,7 +178,7 @@ static __noinline int ecn_pay(struct __sk_buff *skb)
 	if (discipline_key(c) == HASH)
 		key = owed_key(id, bpf_get_hash_recalc(skb));
 	else
-		key = rule_queue(id, queue_of(c, bits >> mark_at.queue_shift));
+		key = rule_queue(id, queue_of(c, lane >> WEIR_LANE_QUEUE));
 	e = *owed_at(key);
 	if (!owes(e, key, now))
 		return 0;

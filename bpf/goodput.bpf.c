@@ -55,6 +55,7 @@
 #include <linux/udp.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include "marking/seal.h"
 
 #define WEIR_GP_FLOWS 16384
 #define WEIR_GP_TOTALS 4096 /* classes times queues that are asked about */
@@ -66,7 +67,7 @@ const volatile struct weir_gp_place {
 	__u32 class;
 	__u32 port; /* tells apart equal addresses in different networks */
 	__u32 link_header; /* bytes before the IP header */
-	__u32 queue_shift; /* of the queue in skb->mark */
+	struct weir_carrier in; /* where packets carry their queue */
 	__u32 ifbs[WEIR_GP_IFBS]; /* where ingress comes from if it is steered; 0 = no more */
 } weir_gp;
 
@@ -291,10 +292,16 @@ static __always_inline __u32 weir_gp_beyond(__u32 *mark, __u32 *known, __u32 whi
 	return (__u32)ahead;
 }
 
+static __always_inline __u32 weir_gp_queue(struct __sk_buff *skb)
+{
+	return (weir_lane_in(&weir_gp.in, skb->tc_index, skb->mark) >> WEIR_LANE_QUEUE) %
+	       WEIR_GP_QUEUES;
+}
+
 static __always_inline void weir_gp_sent(struct __sk_buff *skb)
 {
 	struct weir_gp_packet p = {};
-	__u32 queue = (skb->mark >> weir_gp.queue_shift) % WEIR_GP_QUEUES;
+	__u32 queue = weir_gp_queue(skb);
 	struct weir_gp_counts *total = weir_gp_total(queue);
 	struct weir_gp_flow *f;
 	__u32 beyond;
@@ -356,7 +363,7 @@ static __always_inline void weir_gp_came(struct __sk_buff *skb)
 
 	if (weir_gp_read(skb, &p))
 		return;
-	queue = (skb->mark >> weir_gp.queue_shift) % WEIR_GP_QUEUES;
+	queue = weir_gp_queue(skb);
 	weir_gp_turn(&p.key);
 	if (!p.tcp) {
 		total = weir_gp_total(queue);

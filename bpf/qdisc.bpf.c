@@ -3,10 +3,10 @@
  * Weir's qdisc: divides one link among up to 4,096 classes, each with a weight,
  * a min and a max.
  *
- *   enqueue   the class number is in the packet's mark (marking/mark.bpf.c put it
- *             there when the packet left its container), or in its seal
- *             (marking/seal.h), or is that of its socket's cgroup (core/sockets.h); a class that does not exist, or no
- *             mark, means class 0, the host. The packet joins its
+ *   enqueue   the class number is in the packet's seal (marking/seal.h: marking/mark.bpf.c
+ *             put it there when the packet left its container), or is that of its socket's
+ *             cgroup (core/sockets.h); a class that does not exist, or no
+ *             seal, means class 0, the host. The packet joins its
  *             class's front (core/class.h) or the queue that the class's discipline
  *             names (disciplines/table.h), or is dropped and counted with a reason
  *             (drop.h).
@@ -16,7 +16,7 @@
  *             If no class may send although packets wait, the scheduler has armed
  *             the watchdog, which makes the kernel call dequeue again.
  *
- * One packet's way: container -> veth -> mark program (mark |= 3 << 16) ->
+ * One packet's way: container -> veth -> mark program (seal of class 3) ->
  * bridge, routing, NAT -> enqueue on the uplink: class 3 -> its queue -> its
  * turn -> wire.
  *
@@ -34,7 +34,7 @@
  * Not done here: splitting segmentation-offload packets (the kernel offers no
  * way; the agent keeps them small on slow links instead), writing into a packet
  * (a BPF qdisc may not; ecn.h marks by proxy), looking for rules into packets
- * (marking/rules.h did that where they came from; the mark holds the result).
+ * (marking/rules.h did that where they came from; the seal holds the result).
  */
 #include "core/kernel.h"
 #include "weir.h"
@@ -51,15 +51,8 @@
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
-/*
- * Where skb->mark holds the class and, above it, the queue. One struct, so that
- * one address serves all loads.
- */
-const volatile struct {
-	__u32 shift; /* to the class's lowest bit */
-	__u32 class_mask; /* of the class, once it is there */
-	__u32 queue_shift; /* from there to the queue */
-} mark_at = {16, 0x1fff, 13};
+/* Where packets carry class and queue. */
+const volatile struct weir_carrier carrier = {};
 
 #include "ecn.h"
 
@@ -85,10 +78,8 @@ static __always_inline bool begins_alone(struct weir_class *c)
 /*
  * Everything but the first packet of a class that begins at its front. A function of
  * its own, so that the usual case keeps its registers; `place` is the class's
- * number and, above QUEUE_SHIFT, the queue that the mark names.
+ * number and, above WEIR_LANE_QUEUE, the queue that the packet names.
  */
-#define QUEUE_SHIFT 16
-
 static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 				     struct bpf_sk_buff_ptr *to_free, __u32 place, __u64 len)
 {
@@ -106,7 +97,7 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 	c->enqueued_packets++;
 	front_note(c);
 	if (sorts) {
-		key = place >> QUEUE_SHIFT;
+		key = place >> WEIR_LANE_QUEUE;
 		if (discipline_key(c) == HASH)
 			/* ecn.h has the kernel's. */
 			key = c->ce_above ? bpf_skb_get_hash(skb) : flow_hash(skb);
@@ -159,32 +150,36 @@ lost:
 	return NET_XMIT_DROP;
 }
 
+/* A function of its own, so that the usual case keeps its registers. */
+static __noinline __u32 lane_carried(struct sk_buff *skb)
+{
+	return weir_lane_in(&carrier, skb->tc_index, skb->mark);
+}
+
 /* The usual case on an idle link is kept short. */
 SEC("struct_ops/weir_enqueue")
 int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
 {
 	struct weir_class *c;
 	__u64 id, len;
-	__u32 bits, seal;
+	__u32 lane;
 
 	take_changes();
-	bits = skb->mark;
-	seal = skb->tc_index;
-	if (unlikely((__u32)skb->skb_iif <= WEIR_LOOPBACK)) {
-		__u64 evidence = evidence_of_socket(skb, mark_at.class_mask << mark_at.shift);
-
-		bits = evidence;
-		seal = evidence >> 32;
-	}
-	bits >>= mark_at.shift;
-	id = bounded(weir_class_of(seal, bits & mark_at.class_mask), WEIR_MAX_CLASSES);
+	lane = skb->tc_index ^ WEIR_SEAL;
+	/* Most have a seal, a class below 1024 and no queue, which all carriers say alike. */
+	if (likely(lane && !(lane & (WEIR_SEAL | 0x1f))))
+		lane >>= 5;
+	else
+		lane = lane_carried(skb);
+	if (unlikely((__u32)skb->skb_iif <= WEIR_LOOPBACK))
+		lane = lane_of_socket(skb, lane);
+	id = bounded(lane, WEIR_MAX_CLASSES);
 	c = &classes[id];
 	len = charged(skb);
 	if (!begins_alone(c)) {
 		if (unlikely(!c->discipline))
-			id = 0;
-		return enqueue_behind(skb, sch, to_free,
-				      id | (bits >> mark_at.queue_shift) << QUEUE_SHIFT, len);
+			lane &= ~WEIR_LANE_CLASS;
+		return enqueue_behind(skb, sch, to_free, lane, len);
 	}
 	c->enqueued_packets++;
 	front_begin(c, id + 1, len);

@@ -43,7 +43,7 @@
 #define WEIR_QUEUE_NAME_LEN 24
 #define WEIR_MAX_QUEUES 8 /* queues with rules that a class can have */
 #define WEIR_HASHED 256 /* flows that sfq tells apart in a class */
-#define WEIR_OWNERS 4096 /* cgroups of workloads, and classes for the agent's own sockets */
+#define WEIR_OWNERS 4096 /* cgroups of workloads */
 #define WEIR_DELAY_BINS 480 /* of the histogram of delays */
 #define WEIR_CREDIT_PERIOD_NS 30000000ULL /* qcon, ancs: credits are handed out every 30 ms */
 
@@ -192,9 +192,8 @@ struct weir_link_config {
 
 /* How packets of local sockets are looked at; the only element of `sockets` (core/sockets.h). */
 struct weir_sockets {
-	__u64 self; /* id of the agent's own cgroup; 0 = none */
 	__u32 levels; /* bit i = `owners` has cgroups that are i below the top */
-	__u32 steered; /* 0 = their marks are believed: no socket sends to an IFB */
+	__u32 steered; /* 0 = what their packets carry is believed: no socket sends to an IFB */
 };
 
 /* A class's links in one wheel; class numbers plus one, 0 = none. */

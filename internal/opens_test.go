@@ -67,7 +67,6 @@ var past = map[string]string{
 	"dataplane/mark/bypass.go":                pins,
 	"dataplane/mark/cgroup.go":                kernels,
 	"dataplane/mark/inner.go":                 kernels,
-	"dataplane/mark/link.go":                  kernels,
 	"dataplane/mark/pin.go":                   pins,
 	"discover/capable.go":                     kernels,
 	"discover/docker.go":                      kernels,

@@ -3,7 +3,7 @@
  * The queues inside a class, flows for short: lists of packets that keep their order.
  *
  * There are two sorts in one array. Each class has WEIR_MAX_QUEUES queues that
- * packets are sorted into by rules (the number is in the packet's mark):
+ * packets are sorted into by rules (the number is in the packet's seal):
  *
  *     flows[class * WEIR_MAX_QUEUES + queue]
  *

@@ -6,7 +6,7 @@
  * it. Here a packet that came by a device costs one comparison.
  *
  * Example: a container with the host's network (class 6) sends by a packet socket with
- * mark 0x70000. Its socket's cgroup is among `owners` with 0x60000: class 6.
+ * the seal of class 7. Its socket's cgroup is among `owners` with 6: class 6.
  */
 #ifndef WEIR_SOCKETS_H
 #define WEIR_SOCKETS_H
@@ -32,53 +32,66 @@ struct {
 } sockets SEC(".maps");
 
 /*
- * The mark of a cgroup, or of the nearest one above that is a workload's; 0 for the
- * host's.
+ * The lane (marking/seal.h) of a cgroup, or of the nearest one above that is a workload's; 0 for
+ * the host's.
  */
 static __always_inline __u32 owner_of(struct cgroup *group, __u32 levels)
 {
 	for (int level = WEIR_MAX_LEVELS - 1; level >= 0; level--) {
-		__u32 *mark;
+		__u32 *lane;
 		__u64 id;
 
 		if (!(levels & 1 << level))
 			continue;
 		id = ancestor_id(group, level);
-		mark = id ? bpf_map_lookup_elem(&owners, &id) : NULL;
-		if (mark)
-			return *mark;
+		lane = id ? bpf_map_lookup_elem(&owners, &id) : NULL;
+		if (lane)
+			return *lane;
+	}
+	return 0;
+}
+
+/* owner_of for a program at the link, which sees the packet before the qdisc. */
+static __noinline __u32 owner_at_link(struct __sk_buff *skb)
+{
+	__u32 none = 0;
+	struct weir_sockets *s = bpf_map_lookup_elem(&sockets, &none);
+
+	if (!s || !s->steered)
+		return 0;
+	for (int level = WEIR_MAX_LEVELS - 1; level >= 0; level--) {
+		__u32 *lane;
+		__u64 id;
+
+		if (!(s->levels & 1 << level))
+			continue;
+		id = bpf_skb_ancestor_cgroup_id(skb, level);
+		lane = id ? bpf_map_lookup_elem(&owners, &id) : NULL;
+		if (lane)
+			return *lane;
 	}
 	return 0;
 }
 
 /*
- * What counts of a packet that came by no device but lo: its mark, and in the upper half the
- * seal, 0 where that does not count. A function of its own, so that the usual case keeps its
- * registers.
+ * The lane of a packet that came by no device but lo; `said` is the one that it carries. A
+ * function of its own, so that the usual case keeps its registers.
  */
-static __noinline __u64 evidence_of_socket(struct sk_buff *skb, __u32 classes)
+static __noinline __u32 lane_of_socket(struct sk_buff *skb, __u32 said)
 {
-	__u32 mark = skb->mark, own = 0, none = 0;
+	__u32 own = 0, none = 0;
 	struct weir_sockets *s = bpf_map_lookup_elem(&sockets, &none);
-	__u64 all = (__u64)skb->tc_index << 32 | mark;
 	struct cgroup *group;
 
 	if (!s || !s->steered)
-		return all;
+		return said;
 	group = socket_cgroup(skb);
-	if (group) {
-		__u64 choice = weir_choice(mark, classes);
-
-		/* Not those in cgroups inside of the agent's. */
-		if (mark & classes && s->self && cgroup_id(group) == s->self &&
-		    bpf_map_lookup_elem(&owners, &choice))
-			return mark;
+	if (group)
 		own = owner_of(group, s->levels);
-	}
 	if (!own && weir_sealed(skb->tc_index))
-		return all;
-	/* The queue stays where the class is right: a program at the cgroup chose it. */
-	return (mark ^ own) & classes ? own : mark;
+		return said;
+	/* The queue stays where the class is right: the program at the link chose it. */
+	return (said ^ own) & WEIR_LANE_CLASS ? own : said;
 }
 
 #endif /* WEIR_SOCKETS_H */

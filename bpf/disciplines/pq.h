@@ -4,14 +4,14 @@
  * when all others are empty, and starves while they are not. Queues of the same
  * priority share what it gets equally, by the bytes they have sent.
  *
- * Queues are told apart by rules, whose result comes in the packet's mark.
+ * Queues are told apart by rules, whose result comes in the packet's seal.
  */
 #ifndef WEIR_PQ_H
 #define WEIR_PQ_H
 
 #include "../core/flow.h"
 
-/* The queue that a packet marked for queue q joins: there may be fewer. */
+/* The queue that a packet for queue q joins: there may be fewer. */
 static __always_inline __u32 queue_of(struct weir_class *c, __u32 q)
 {
 	return q < c->queues ? q : c->other_queue & (WEIR_MAX_QUEUES - 1);

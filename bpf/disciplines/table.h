@@ -19,7 +19,7 @@
  *                                       full; ALL_FLOWS = the one that comes is lost
  *
  * c is the class, id its number, key the flow's hash if the table says HASH and
- * the number of the queue in the packet's mark if it says QUEUE, now the time in
+ * the number of the queue that the packet carries if it says QUEUE, now the time in
  * ns. docs/write-a-discipline.md writes one step by step.
  *
  * The dispatchers are functions of their own, so that the verifier looks at each

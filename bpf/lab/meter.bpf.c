@@ -39,6 +39,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "../marking/seal.h"
 
 const volatile __u32 lab_first_address; /* of workload 0, host byte order */
 const volatile __u32 lab_workloads; /* addresses that follow each other */
@@ -49,8 +50,7 @@ const volatile __u64 lab_bucket_ns;
 /* lab_classify and lab_spread write the class where the scheduler looks for it. */
 const volatile __u32 lab_class; /* lab_classify: of this port */
 const volatile __u32 lab_first_port; /* lab_spread: UDP port of class 1, host byte order */
-const volatile __u32 lab_to_mark; /* 1: skb->mark, shifted; 0: skb->priority */
-const volatile __u32 lab_shift; /* of the class in the mark */
+const volatile __u32 lab_to_seal; /* 1: the seal (../marking/seal.h); 0: skb->priority */
 const volatile __u32 lab_handle; /* high half of the priority, e.g. 0x10000 for 1: */
 
 const volatile __u32 lab_by_flow; /* lab_flows has entries */
@@ -362,8 +362,8 @@ int lab_stamp(struct __sk_buff *skb)
 
 static void set_class(struct __sk_buff *skb, __u32 class)
 {
-	if (lab_to_mark) {
-		skb->mark = class << lab_shift;
+	if (lab_to_seal) {
+		skb->tc_index = weir_seal_of(class);
 		/* Or clang joins both stores to one at a computed offset, which the verifier refuses. */
 		asm volatile("" ::: "memory");
 	} else {

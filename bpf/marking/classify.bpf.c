@@ -2,12 +2,12 @@
 /*
  * Whose packet is this, and which of its queues does it belong to? mark.bpf.c for
  * workloads with rules or with a DSCP to write, and for those that have no port.
- * Writes class and queue into skb->mark:
+ * Writes class and queue into skb->tc_index (seal.h), and with mark_mask into skb->mark:
  *
  *     mask 0xffff0000:  qqqc cccc cccc cccc  0000 0000 0000 0000
  *                       queue, class         of other programs
  *
- * Example: class 3, {udp: 5001} for queue 1, a packet to that port with mark 1:
+ * Example: class 3, {udp: 5001} for queue 1: seal 0x8061; with that mask the mark 1 becomes
  * 0x20030001.
  *
  * Seven places, one program each; only one of them is loaded at a time, with the
@@ -15,13 +15,14 @@
  *
  *   weir_rules_port  what comes in by a veth or tap. As mark.bpf.c
  *   weir_rules_link  what leaves by the link. Runs before the qdisc. Packets of local
- *                    sockets get the class that they have by owner.h. Those that then
+ *                    sockets get the class that they have by owner.h, and the queue by the
+ *                    rules of that class (weir_late). Those that then
  *                    have no class are the host's own and what Open vSwitch forwards:
- *                    class 0. Writes the DSCP of cgroups, too
- *   weir_rules_cgrp  what the processes of a cgroup send, whatever network
- *                    namespace they are in. Runs after routing and masquerading,
- *                    so rules see the addresses of the wire. It must not change
- *                    the packet; a DSCP is written at the link
+ *                    class 0. Writes the DSCP of sockets' packets, too. Rules see the
+ *                    addresses of the wire: it is behind NAT
+ *   weir_rules_cgrp  what the processes of a cgroup send. Such a program may not write
+ *                    tc_index. With mark_mask it writes the mark, which rules of netfilter may
+ *                    read; without, it says nothing but whose the cgroup is
  *   weir_rules_in    what goes into a workload by its veth or tap. Takes those
  *                    that came by a link whose ingress is steered; the action
  *                    behind the filter carries them to that link's IFB device
@@ -29,11 +30,9 @@
  *                    of them, in the same way
  *
  *   weir_rules_seal  what leaves by lo or by a device above the link. Seals what the sockets
- *                    of workloads send: what comes to the link of it may have no socket
+ *                    of workloads send, as weir_rules_link does: what comes to the link of it
+ *                    may have no socket, or be in a tunnel
  *   weir_rules_ifb   what goes into an IFB of Weir's. Refuses what sockets send there
- *
- * The first, weir_rules_in and weir_rules_seal also write the seal, from which the class is known where others
- * have overwritten the mark (seal.h).
  *
  * What it does not do: look at rules for packets of other workloads. A packet
  * that has a class keeps it on the link.
@@ -45,9 +44,49 @@
 #include "owner.h"
 #include "zone.h"
 
-static __always_inline __u32 weir_value(__u32 queue)
+/* The packet's class and queue, as it carries them. */
+static __always_inline __u32 weir_lane(struct __sk_buff *skb)
 {
-	return weir_here.value | queue << weir_here.queue_shift;
+	return weir_lane_in(&weir_here.in, skb->tc_index, skb->mark);
+}
+
+/* Have the packet carry this class and queue in the mark, where some of its bits are Weir's. */
+static __always_inline void weir_mark(struct __sk_buff *skb, __u32 lane)
+{
+	if (weir_here.in.classes)
+		skb->mark = (skb->mark & weir_here.keep) |
+			    (lane & WEIR_LANE_CLASS) << weir_here.in.shift |
+			    lane >> WEIR_LANE_QUEUE << weir_here.in.queue_shift;
+}
+
+/* Have it carry them. Beside Cilium a class without room in the seal is in the mark alone. */
+static __always_inline void weir_carry(struct __sk_buff *skb, __u32 lane)
+{
+	__u32 seal = weir_seal_of(lane);
+
+	if (weir_here.in.others) {
+		if ((lane & WEIR_LANE_CLASS) >= 1024)
+			seal = WEIR_SEAL;
+		seal = (skb->tc_index & weir_here.in.others) | (seal & ~weir_here.in.others);
+	}
+	skb->tc_index = seal;
+	weir_mark(skb, lane);
+}
+
+/* Have it carry none: it is the host's. */
+static __always_inline void weir_uncarry(struct __sk_buff *skb)
+{
+	skb->tc_index &= weir_here.in.others;
+	weir_mark(skb, 0);
+}
+
+/* The same, of the class of this place, in a queue. */
+static __always_inline void weir_carry_here(struct __sk_buff *skb, __u32 queue)
+{
+	__u32 seal = weir_here.seal;
+
+	skb->tc_index = weir_here.in.others ? seal : seal | queue;
+	weir_mark(skb, weir_here.class | queue << WEIR_LANE_QUEUE);
 }
 
 static __always_inline int weir_mark_and_rewrite(struct __sk_buff *skb)
@@ -58,7 +97,7 @@ static __always_inline int weir_mark_and_rewrite(struct __sk_buff *skb)
 
 	weir_read(skb, &h, true);
 	queue = weir_decide(&h) % WEIR_RULE_QUEUES;
-	skb->mark = (skb->mark & weir_here.keep) | weir_value(queue);
+	weir_carry_here(skb, queue);
 	dscp = weir_here.dscp[queue];
 	if (dscp != WEIR_DSCP_KEEP)
 		weir_rewrite(skb, &h, dscp);
@@ -70,37 +109,18 @@ static __always_inline int weir_mark_and_rewrite(struct __sk_buff *skb)
 SEC("tcx/ingress")
 int weir_rules_port(struct __sk_buff *skb)
 {
-	skb->tc_index = weir_here.seal;
 	return weir_mark_and_rewrite(skb);
 }
 
-/*
- * Codepoints of cgroups' packets, and whether their hash is that of hosts, by class and queue
- * as they stand in the mark.
- */
+/* What classes ask for whose packets come from sockets. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* as many as there are, set before the load */
 	__type(key, __u32);
-	__type(value, __u32);
+	__type(value, struct weir_late_class);
 } weir_late SEC(".maps");
 
-static __always_inline void weir_rewrite_late(struct __sk_buff *skb)
-{
-	__u32 key = skb->mark & ~weir_here.keep;
-	__u32 *late = bpf_map_lookup_elem(&weir_late, &key);
-	struct weir_headers h = {};
-
-	if (!late)
-		return;
-	weir_read(skb, &h, true);
-	if ((*late & 0xff) != WEIR_DSCP_KEEP)
-		weir_rewrite(skb, &h, *late & 0x3f);
-	if (*late >> WEIR_LATE_HOSTS)
-		weir_hash_hosts(skb, &h, *late >> WEIR_LATE_HOSTS);
-}
-
-/* Whose sockets are whose (owner.h). */
+/* Whose sockets are whose (owner.h): lanes by cgroups' ids. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* as many as there are, set before the load */
@@ -109,56 +129,108 @@ struct {
 } weir_owners SEC(".maps");
 
 /*
- * The mark of the cgroup that the packet's socket was made in, or of the nearest one
+ * The lane of the cgroup that the packet's socket was made in, or of the nearest one
  * above that is a workload's; 0 for the host's.
  */
 static __always_inline __u32 weir_owner(struct __sk_buff *skb)
 {
+#pragma clang loop unroll(full) /* so that levels without cgroups cost nothing */
 	for (int level = WEIR_MAX_LEVELS - 1; level >= 0; level--) {
-		__u32 *mark;
+		__u32 *lane;
 		__u64 id;
 
 		if (!(weir_here.levels & 1 << level)) /* the verifier knows */
 			continue;
 		id = bpf_skb_ancestor_cgroup_id(skb, level);
-		mark = id ? bpf_map_lookup_elem(&weir_owners, &id) : NULL;
-		if (mark)
-			return *mark;
+		lane = id ? bpf_map_lookup_elem(&weir_owners, &id) : NULL;
+		if (lane)
+			return *lane;
 	}
 	return 0;
 }
 
-/* Did a socket of the agent's choose, and may it? Not one of a cgroup inside of the
- * agent's. */
-static __always_inline bool weir_self_chose(struct __sk_buff *skb)
-{
-	__u64 key = weir_choice(skb->mark, weir_here.classes);
+/* What the packet turned out to be. */
+enum weir_found {
+	WEIR_STAYS, /* of the class that it carried before, and of that queue */
+	WEIR_OWNED, /* of its socket's class: the queue is to be found */
+};
 
-	return weir_here.self && bpf_skb_cgroup_id(skb) == weir_here.self &&
-	       bpf_map_lookup_elem(&weir_owners, &key);
+/* A global function, which the verifier looks at once and not on every way that leads here. */
+__noinline int weir_reown_socket(struct __sk_buff *skb)
+{
+	__u32 own = weir_owner(skb), lane;
+
+	if (!own && weir_sealed(skb->tc_index))
+		return WEIR_STAYS;
+	lane = weir_lane(skb);
+	if (!own) {
+		/* What the host's sockets say of their queue stays. */
+		if (lane & WEIR_LANE_CLASS)
+			weir_uncarry(skb);
+		return WEIR_STAYS;
+	}
+	if (!((lane ^ own) & WEIR_LANE_CLASS)) {
+		weir_carry(skb, lane);
+		return WEIR_STAYS;
+	}
+	weir_carry(skb, own);
+	return WEIR_OWNED;
 }
 
 /*
  * Give the packet the class that it has by owner.h. The queue stays where the class is right:
- * a program at the cgroup chose it. A seal that does not count is taken off, so that no later
+ * an earlier place chose it. A seal that does not count is taken off, so that no later
  * place believes it.
  */
-static __always_inline void weir_reown(struct __sk_buff *skb)
+static __always_inline enum weir_found weir_reown(struct __sk_buff *skb)
 {
-	__u32 own;
+	return skb->ingress_ifindex > WEIR_LOOPBACK ? WEIR_STAYS : weir_reown_socket(skb);
+}
 
-	if (skb->ingress_ifindex > WEIR_LOOPBACK)
-		return;
-	if (skb->mark & weir_here.classes && weir_self_chose(skb)) {
-		skb->tc_index = 0;
-		return;
-	}
-	own = weir_owner(skb);
-	if (!own && weir_sealed(skb->tc_index))
-		return;
-	skb->tc_index = 0;
-	if ((skb->mark ^ own) & weir_here.classes)
-		skb->mark = (skb->mark & weir_here.keep) | own;
+/* What the packet's class asks for, NULL = nothing. */
+static __always_inline struct weir_late_class *weir_asked(struct __sk_buff *skb)
+{
+	__u32 class = weir_lane(skb) & WEIR_LANE_CLASS;
+
+	return bpf_map_lookup_elem(&weir_late, &class);
+}
+
+/* Have a socket's packet carry the queue that the rules of its class say. */
+__noinline int weir_sort(struct __sk_buff *skb)
+{
+	struct weir_late_class *late = weir_asked(skb);
+	struct weir_headers h = {};
+	struct weir_list l;
+	__u32 class;
+
+	if (!late || !late->count) /* it carries the fallback */
+		return 0;
+	class = weir_lane(skb) & WEIR_LANE_CLASS;
+	l = (struct weir_list){late->first, late->count, late->fallback, class};
+	weir_read(skb, &h, true);
+	weir_carry(skb, class | (weir_decide_by(&h, &l) % WEIR_RULE_QUEUES) << WEIR_LANE_QUEUE);
+	return 0;
+}
+
+/* Write the codepoint and the hash that the class of a packet asks for that no port has seen. */
+__noinline int weir_dress(struct __sk_buff *skb)
+{
+	struct weir_late_class *late = weir_asked(skb);
+	struct weir_headers h = {};
+	__u8 dscp;
+
+	/* What a port has seen may have no socket, and one that is sealed above the link, neither. */
+	if (!late || (late->ports && !skb->sk))
+		return 0;
+	dscp = late->dscp[(weir_lane(skb) >> WEIR_LANE_QUEUE) % WEIR_RULE_QUEUES];
+	if (dscp == WEIR_DSCP_KEEP && !late->hosts)
+		return 0;
+	weir_read(skb, &h, true);
+	if (dscp != WEIR_DSCP_KEEP)
+		weir_rewrite(skb, &h, dscp);
+	if (late->hosts)
+		weir_hash_hosts(skb, &h, late->hosts);
+	return 0;
 }
 
 /* Before each place where HTB may be next. */
@@ -166,26 +238,6 @@ static __always_inline void weir_forget_priority(struct __sk_buff *skb)
 {
 	if (weir_names_class(skb->priority))
 		skb->priority = 0;
-}
-
-/* The number of the class in a mark. */
-static __always_inline __u32 weir_class_in(__u32 mark)
-{
-	__u32 classes = weir_here.classes;
-
-	return (mark & classes) / (classes & -classes);
-}
-
-/*
- * Did a port seal it, and not a socket's device? What that device seals has the class in its
- * mark, too; a port's mark may be overwritten.
- */
-static __always_inline bool weir_by_port(struct __sk_buff *skb)
-{
-	__u32 marked = weir_class_in(skb->mark);
-
-	return weir_sealed(skb->tc_index) && (skb->ingress_ifindex > WEIR_LOOPBACK ||
-					      weir_class_of(skb->tc_index, marked) != marked);
 }
 
 #define WEIR_INET 2 /* AF_INET */
@@ -219,20 +271,19 @@ SEC("tcx/egress")
 int weir_rules_seal(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
-	__u32 own, class;
+	enum weir_found found;
+	__u32 own, lane;
 
 	if (!sk || skb->ingress_ifindex > WEIR_LOOPBACK || weir_stays(skb, sk))
 		return TC_ACT_UNSPEC;
-	own = skb->mark;
-	if (!(own & weir_here.classes) || !weir_self_chose(skb))
-		own = weir_owner(skb);
+	own = weir_owner(skb);
 	if (!own)
 		return TC_ACT_UNSPEC;
-	/* The queue stays where the class is right. */
-	if ((skb->mark ^ own) & weir_here.classes)
-		skb->mark = (skb->mark & weir_here.keep) | own;
-	class = weir_class_in(own);
-	skb->tc_index = (skb->tc_index & WEIR_SEAL_OTHERS) | weir_seal_of(class);
+	lane = weir_lane(skb);
+	found = (lane ^ own) & WEIR_LANE_CLASS ? WEIR_OWNED : WEIR_STAYS;
+	weir_carry(skb, found == WEIR_OWNED ? own : lane);
+	if (weir_here.late && found == WEIR_OWNED)
+		weir_sort(skb);
 	return TC_ACT_UNSPEC;
 }
 
@@ -254,13 +305,14 @@ int weir_rules_ifb(struct __sk_buff *skb)
 SEC("tcx/egress")
 int weir_rules_link(struct __sk_buff *skb)
 {
-	weir_reown(skb);
+	enum weir_found found = weir_reown(skb);
+
 	weir_forget_priority(skb);
-	/* The compiler would keep the address of the mark, which the verifier refuses. */
-	asm volatile("" : "+r"(skb));
-	if (weir_class_of(skb->tc_index, skb->mark & weir_here.classes)) {
-		if (weir_here.late && !weir_by_port(skb))
-			weir_rewrite_late(skb);
+	if (weir_lane(skb) & WEIR_LANE_CLASS) {
+		if (weir_here.late && found == WEIR_OWNED)
+			weir_sort(skb);
+		if (weir_here.late && skb->ingress_ifindex <= WEIR_LOOPBACK)
+			weir_dress(skb);
 		return TC_ACT_UNSPEC;
 	}
 	return weir_here.host ? weir_mark_and_rewrite(skb) : TC_ACT_UNSPEC;
@@ -271,9 +323,11 @@ int weir_rules_cgrp(struct __sk_buff *skb)
 {
 	struct weir_headers h = {};
 
+	if (!weir_here.in.classes) /* the verifier knows, and leaves the rest out */
+		return 1;
 	if (weir_here.count)
 		weir_read(skb, &h, false);
-	skb->mark = (skb->mark & weir_here.keep) | weir_value(weir_decide(&h));
+	weir_mark(skb, weir_here.class | weir_decide(&h) << WEIR_LANE_QUEUE);
 	return 1; /* let it pass */
 }
 
@@ -304,7 +358,7 @@ int weir_rules_sock(struct bpf_sysctl *ctx __attribute__((unused)))
  * The second time it has to pass: the IFB has set tc_skip_classify, which lets the
  * action do nothing once. So such a packet is taken, too, without a look at it.
  *
- * Packets of other workloads of the host carry a class or a seal, and packets of the host came
+ * Packets of other workloads of the host carry a class, and packets of the host came
  * by no device: neither is the link's, unless `local` says that all count.
  */
 #define WEIR_SOURCES 16
@@ -339,16 +393,14 @@ int weir_rules_in(struct __sk_buff *skb)
 
 	if (iif == weir_to.ifb)
 		return WEIR_TAKEN;
-	if (!weir_to.local &&
-	    (weir_class_of(skb->tc_index, skb->mark & weir_here.classes) || !weir_by_link(iif)))
+	if (!weir_to.local && (weir_lane(skb) & WEIR_LANE_CLASS || !weir_by_link(iif)))
 		return WEIR_LEFT;
 	if (!weir_in_area(skb, weir_here.link_header, true))
 		return WEIR_LEFT;
 	if (weir_here.count || weir_to.rewrites || weir_here.hosts)
 		weir_read(skb, &h, true);
 	queue = weir_decide(&h) % WEIR_RULE_QUEUES;
-	skb->mark = (skb->mark & weir_here.keep) | weir_value(queue);
-	skb->tc_index = weir_here.seal;
+	weir_carry_here(skb, queue);
 	weir_forget_priority(skb);
 	if (weir_to.rewrites && weir_here.dscp[queue] != WEIR_DSCP_KEEP)
 		weir_rewrite(skb, &h, weir_here.dscp[queue]);
@@ -366,7 +418,7 @@ int weir_rules_in(struct __sk_buff *skb)
  *                            │  ▲                    │
  *       the link's qdisc: class of the zone ◄────────┘
  *
- * The second time it belongs to the zone's own class on the link, number weir_here.value,
+ * The second time it belongs to the zone's own class on the link, number weir_here.class,
  * which has the zone's capacity as its min. A filter's verdict is a class id, and the
  * kernel writes the lower half of that into skb->tc_index: so it is the seal of that class.
  */
@@ -376,7 +428,7 @@ int weir_rules_zone(struct __sk_buff *skb)
 	if (skb->ingress_ifindex == weir_to.ifb) {
 		if (weir_here.seal != WEIR_SEAL)
 			return weir_here.seal;
-		skb->mark = (skb->mark & weir_here.keep) | weir_here.value;
+		weir_mark(skb, weir_here.class);
 		return WEIR_SEAL;
 	}
 	if (!weir_in_area(skb, weir_here.link_header, false))

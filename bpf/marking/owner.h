@@ -2,12 +2,10 @@
 /*
  * Whose packet is it? One rule, for all places that ask:
  *
- *   1. What came by a device is of the class that a program at its port wrote: into the
- *      mark, and into the seal (seal.h).
+ *   1. What came by a device is of the class that a program at its port wrote into the seal
+ *      (seal.h), and with mark_mask into the mark.
  *   2. What came by none, made on this host, is of the class of its socket's cgroup, or of
  *      the nearest cgroup above that is a workload's, whatever mark and seal it carries.
- *      The agent's own sockets, in exactly its cgroup, may choose among the classes that
- *      have no port and no cgroup.
  *   3. Where no such cgroup is a workload's, the seal counts: most tunnels forget the device
  *      that a packet came by, but not the seal. WireGuard forgets both, so 4. holds.
  *   4. Without a seal it is the host's, class 0.
@@ -21,8 +19,7 @@
  * What comes back from lo has lost its socket, and so have copies that a device above the link
  * makes (a bridge that floods, macsec). So while a workload is known by its cgroup, a program
  * at lo and at each device above the link (weir_rules_seal) seals what the workload's sockets
- * send there, before they lose it: 3. holds then. A class that the seal has no room for is
- * written into the mark. The root of no workload reaches these devices. A workload on a macvlan
+ * send there, before they lose it: 3. holds then. The root of no workload reaches these devices. A workload on a macvlan
  * has a lo of its own, where the agent puts the same program: its root cannot take it off.
  *
  *     socket of class 6 ──► br0 [seal of class 6] ──► copy without a socket ──► link: class 6
@@ -48,9 +45,7 @@
  * a link (classify.bpf.c), where the qdisc is HTB, or the link has rules, codepoints or zones.
  *
  * Each, and the programs that seal, has a map from the id of a workload's cgroup to the
- * workload's mark, with the queue for packets that no rule has seen. The same map has an entry by weir_choice
- * for each class that the agent's own sockets may choose: workloads without ports and
- * cgroups, such as migrations.
+ * workload's class, with the queue for packets that no rule has seen.
  */
 #ifndef WEIR_OWNER_H
 #define WEIR_OWNER_H
@@ -70,12 +65,6 @@
 static __always_inline bool weir_names_class(__u32 priority)
 {
 	return priority >> 16 == WEIR_HANDLE;
-}
-
-/* By what the agent's own choice of a class is found: no cgroup has such an id. */
-static __always_inline __u64 weir_choice(__u32 mark, __u32 classes)
-{
-	return ~(__u64)(mark & classes);
 }
 
 #endif /* WEIR_OWNER_H */

@@ -16,6 +16,7 @@
 #define WEIR_RULE_H
 
 #include <linux/types.h>
+#include "seal.h"
 
 #define WEIR_MAX_RULES 64 /* of one workload */
 #define WEIR_RULE_QUEUES 8
@@ -60,24 +61,39 @@ struct weir_rule {
 
 #define WEIR_HOST_KEYS 6
 
-/* One place where packets are marked; constants of its program. */
+/*
+ * One place where packets are marked; constants of its program. Those of all versions begin
+ * with the same two.
+ */
 struct weir_place {
 	__u32 keep; /* bits of the mark that stay as they are: ~mask */
 	__u32 value; /* class number, at its place in the mask */
 	__u64 digest; /* of everything that makes the program: how an agent knows it */
-	__u32 classes; /* the class bits of the mask */
-	__u32 queue_shift; /* how far the queue is from bit 0 of the mark */
-	__u32 count; /* rules */
+	struct weir_carrier in; /* where packets carry class and queue */
+	__u32 class; /* of the packets of this place */
+	__u32 seal; /* the same, as in seal.h */
+	__u32 count; /* rules of this class, the first ones */
+	__u32 total; /* with those of weir_late */
 	__u32 fallback; /* queue of what fits none */
 	__u32 link_header; /* bytes before the IP header: 14, or 0 */
 	__u8 dscp[WEIR_RULE_QUEUES]; /* to write, per queue; WEIR_DSCP_KEEP = none */
 	__u32 late; /* elements of weir_late */
 	__u32 levels; /* bit i = weir_owners has cgroups that are i below the top */
 	__u32 host; /* at a link: 1 = class 0 has rules or a DSCP */
-	__u64 self; /* id of the agent's own cgroup; 0 = none */
-	__u32 seal; /* at a port: the class, as in seal.h */
 	__u32 hosts; /* whose packets share a hash, bits of enum weir_hosts; 0 = a flow's */
 	__u64 host_keys[WEIR_HOST_KEYS]; /* of that hash, drawn by the agent */
+};
+
+/*
+ * What a class asks for whose packets come from sockets, by no port: their programs are at the
+ * link and at devices above it. An element of weir_late.
+ */
+struct weir_late_class {
+	__u32 first, count; /* its rules among weir_rules */
+	__u32 fallback; /* queue of what fits none */
+	__u32 hosts; /* bits of enum weir_hosts */
+	__u32 ports; /* 1 = packets come by ports, too, and have been seen there */
+	__u8 dscp[WEIR_RULE_QUEUES];
 };
 
 /* What of a packet makes its hash, by which sfq tells flows apart. */
@@ -85,9 +101,6 @@ enum weir_hosts {
 	WEIR_HOST_SRC = 1,
 	WEIR_HOST_DST = 2,
 };
-
-/* An element of weir_late: the codepoint, and above it weir_place.hosts. */
-#define WEIR_LATE_HOSTS 8
 
 #define WEIR_DSCP_KEEP 0xff
 

@@ -44,7 +44,7 @@
 /* Set before the load, frozen after it. */
 const volatile struct weir_place weir_here;
 
-/* Loaded with weir_here.count elements, so that a workload with two rules takes
+/* Loaded with weir_here.total elements, so that a workload with two rules takes
  * no room for 64. */
 const volatile struct weir_rule weir_rules[WEIR_MAX_RULES] SEC(".rodata.rules");
 
@@ -74,7 +74,7 @@ struct weir_headers {
 struct weir_datagram {
 	__u64 src[2], dst[2];
 	__u32 id;
-	__u32 proto; /* 0 in IPv6, where the id is enough */
+	__u32 proto; /* 0 in IPv6, where the id is enough; above bit 8 the class of a weir_list */
 };
 
 struct {
@@ -241,11 +241,34 @@ static __always_inline bool weir_inside(const __u64 *addr, const volatile __u64 
 	return (addr[0] & mask[0]) == prefix[0] && (addr[1] & mask[1]) == prefix[1];
 }
 
+/* Does a packet fit a rule? */
+static __always_inline bool weir_fits(const struct weir_headers *h,
+				      const volatile struct weir_rule *r)
+{
+	__u32 tests;
+
+	if ((h->facts & r->mask) != r->value)
+		return false;
+	tests = r->tests;
+	if (tests & WEIR_TEST_META && (h->meta & r->meta_mask) != r->meta_value)
+		return false;
+	if (tests & WEIR_TEST_PORT && !weir_within(h->sport, r->port, r->port_span) &&
+	    !weir_within(h->dport, r->port, r->port_span))
+		return false;
+	if (tests & WEIR_TEST_SPORT && !weir_within(h->sport, r->sport, r->sport_span))
+		return false;
+	if (tests & WEIR_TEST_DPORT && !weir_within(h->dport, r->dport, r->dport_span))
+		return false;
+	if (tests & WEIR_TEST_SRC && !weir_inside(h->src, r->src_mask, r->src))
+		return false;
+	return !(tests & WEIR_TEST_DST) || weir_inside(h->dst, r->dst_mask, r->dst);
+}
+
 /*
- * The queue by the rules alone. A function of its own, so that the verifier looks at it once and
- * not on each way through the headers. Unrolled, since the verifier forgets at which rule it has
- * been in a loop and walks through it again: 20 rules were too many. What no rule asks for it
- * takes out of the code.
+ * The queue by the rules of this place's class alone. A function of its own, so that the verifier
+ * looks at it once and not on each way through the headers. Unrolled, since the verifier forgets
+ * at which rule it has been in a loop and walks through it again: 20 rules were too many. What no
+ * rule asks for it takes out of the code.
  */
 __noinline int weir_match(const struct weir_headers *h)
 {
@@ -256,54 +279,93 @@ __noinline int weir_match(const struct weir_headers *h)
 #pragma clang loop unroll(full)
 	for (__u32 i = 0; i < WEIR_MAX_RULES; i++) {
 		const volatile struct weir_rule *r = &weir_rules[i];
-		__u32 tests;
 
 		if (i >= count)
 			break;
-		if ((h->facts & r->mask) != r->value)
-			continue;
-		tests = r->tests;
-		if (tests & WEIR_TEST_META && (h->meta & r->meta_mask) != r->meta_value)
-			continue;
-		if (tests & WEIR_TEST_PORT && !weir_within(h->sport, r->port, r->port_span) &&
-		    !weir_within(h->dport, r->port, r->port_span))
-			continue;
-		if (tests & WEIR_TEST_SPORT && !weir_within(h->sport, r->sport, r->sport_span))
-			continue;
-		if (tests & WEIR_TEST_DPORT && !weir_within(h->dport, r->dport, r->dport_span))
-			continue;
-		if (tests & WEIR_TEST_SRC && !weir_inside(h->src, r->src_mask, r->src))
-			continue;
-		if (tests & WEIR_TEST_DST && !weir_inside(h->dst, r->dst_mask, r->dst))
-			continue;
-		return r->queue;
+		if (weir_fits(h, r))
+			return r->queue;
 	}
 	return weir_here.fallback;
 }
 
+/* What the rules of a class in weir_late say. */
+struct weir_late_match {
+	const struct weir_headers *h;
+	__u32 first, queue;
+};
+
+/* Try rule i of those of a class in weir_late; 1 = it fits. */
+static long weir_match_late_rule(__u64 i, struct weir_late_match *m)
+{
+	const volatile struct weir_rule *rules = weir_rules;
+
+	i += m->first;
+	/* The compiler would go by the array's size, and the verifier knows the bounds only if the
+	 * same number is compared and used. */
+	asm volatile("" : "+r"(rules), "+r"(i));
+	if (i >= weir_here.total || !weir_fits(m->h, &rules[i]))
+		return 0;
+	m->queue = rules[i].queue;
+	return 1;
+}
+
+/*
+ * The same by `count` rules of a class in weir_late, from `first` on. Which ones, the verifier does
+ * not know, so it has to look at one rule only.
+ */
+__noinline int weir_match_late(const struct weir_headers *h, __u32 first, __u32 count,
+			       __u32 fallback)
+{
+	struct weir_late_match m = {h, first, fallback};
+
+	if (!h) /* as above */
+		return 0;
+	bpf_loop(count, weir_match_late_rule, &m, 0);
+	return m.queue;
+}
+
+/* Rules of one workload, and what packets are without them. */
+struct weir_list {
+	__u32 first, count, fallback;
+	__u32 late; /* the class in weir_late that has them; 0 = this place's class */
+};
+
+static __always_inline __u32 weir_match_by(const struct weir_headers *h, const struct weir_list *l)
+{
+	return l->late ? weir_match_late(h, l->first, l->count, l->fallback) : weir_match(h);
+}
+
 /* The queue of a packet, fragments included. */
-static __always_inline __u32 weir_decide(const struct weir_headers *h)
+static __always_inline __u32 weir_decide_by(const struct weir_headers *h, const struct weir_list *l)
 {
 	struct weir_datagram key = {};
 	__u32 queue, *known;
 
-	if (!weir_here.count) /* the verifier knows, and leaves the rest out */
-		return weir_here.fallback;
+	if (!l->count) /* of constants the verifier knows, and leaves the rest out */
+		return l->fallback;
 	if (h->fragment == WEIR_WHOLE)
-		return weir_match(h);
+		return weir_match_by(h, l);
 	__builtin_memcpy(key.src, h->src, sizeof(key.src));
 	__builtin_memcpy(key.dst, h->dst, sizeof(key.dst));
 	key.id = h->id;
-	key.proto = h->facts & weir_bit(WEIR_FACT_IPV6) ? 0 : h->proto;
+	key.proto = (h->facts & weir_bit(WEIR_FACT_IPV6) ? 0 : h->proto) | l->late << 8;
 	if (h->fragment == WEIR_LATER) {
 		known = bpf_map_lookup_elem(&weir_fragments, &key);
 		if (known)
 			return *known;
 	}
-	queue = weir_match(h);
+	queue = weir_match_by(h, l);
 	if (h->fragment == WEIR_FIRST)
 		bpf_map_update_elem(&weir_fragments, &key, &queue, BPF_ANY);
 	return queue;
+}
+
+/* The same by the rules of this place's class. */
+static __always_inline __u32 weir_decide(const struct weir_headers *h)
+{
+	struct weir_list l = {0, weir_here.count, weir_here.fallback, 0};
+
+	return weir_decide_by(h, &l);
 }
 
 /* The part of an address in the hash: of IPv4 all of it, of IPv6 the first 64 bits. */

@@ -33,6 +33,7 @@
 
 #define TC_ACT_UNSPEC -1
 #define __sk_buff sk_buff
+#define ingress_ifindex skb_iif
 
 struct cgroup;
 struct skb_shared_info {
@@ -112,6 +113,10 @@ static __u64 cgroup_id(const struct cgroup *group)
 	return 0;
 }
 static __u64 ancestor_id(const struct cgroup *group, int level)
+{
+	return 0;
+}
+static __u64 bpf_skb_ancestor_cgroup_id(struct sk_buff *skb, int level)
 {
 	return 0;
 }

@@ -41,15 +41,13 @@
  *   packet ID LEN AT
  *   marks ON
  *   hosts N
- *   seals ON
  *   delays KEY
  *   waits ID
  *   charge PKT_LEN LEN GSO_SIZE GSO_SEGS TAGGED IP_AT HEADERS
  *   off ID
  *   trace ON
  *   run NS
- * (while `seals` is not 0 the class stands in the seal alone, as where another product
- * overwrites the mark) and answers each `run` with a line per source that sent or sends
+ * and answers each `run` with a line per source that sent or sends
  *   class ID sent BYTES dropped PACKETS waiting PACKETS longest NS marked PACKETS
  * (the counts of this run; waiting = in the whole class; longest = longest time
  * that a packet waited; marked = left with CE; unless `marks` says 0 the program
@@ -148,7 +146,7 @@ static size_t events, room;
 static __u64 order;
 static struct Qdisc sch;
 static __u64 total_sent, ahead_of, most_ahead;
-static bool trace, seals, proxy = true;
+static bool trace, proxy = true;
 static __u32 hosts = 1; /* flows of a host, which have one hash */
 
 static bool earlier(struct event *a, struct event *b)
@@ -270,11 +268,8 @@ static void arrive_one(__u32 id, bool unheard)
 	if (s->packets)
 		skb->hash += s->came++ / s->packets << 8;
 	skb->hash = chance(skb->hash);
-	skb->mark = (id % WEIR_MAX_CLASSES | (id / WEIR_MAX_CLASSES % WEIR_MAX_QUEUES) << 13) << 16;
-	if (seals) {
-		skb->tc_index = WEIR_SEAL | (id % WEIR_MAX_CLASSES) << WEIR_SEAL_SHIFT;
-		skb->mark &= ~(mark_at.class_mask << mark_at.shift);
-	}
+	skb->tc_index = weir_seal_of(id % WEIR_MAX_CLASSES |
+				     (id / WEIR_MAX_CLASSES % WEIR_MAX_QUEUES) << WEIR_LANE_QUEUE);
 	skb->pkt_len = skb->len = s->len;
 	skb->info = (struct skb_shared_info){};
 	skb->tagged = false;
@@ -596,8 +591,6 @@ int main(int argc, char **argv)
 			plan(a[2], a[0]);
 		} else if (!strcmp(word, "marks")) {
 			proxy = a[0];
-		} else if (!strcmp(word, "seals")) {
-			seals = a[0];
 		} else if (!strcmp(word, "delays")) {
 			for (int bin = 0; bin < WEIR_DELAY_BINS; bin++)
 				if (sim_delays[a[0]].packets[bin])

@@ -82,6 +82,8 @@ type Options struct {
 	// Unwritable returns the agent's folders in which nothing can be written now; nil = that is
 	// not known. It is asked every second.
 	Unwritable func() []api.Storage
+	// Late returns what beside the file's settings is in force from the next start on; nil = nothing.
+	Late func() []string
 	// Down returns why a link's device sends nothing though it is there, "" if it does or that is
 	// not known; nil = it is never known. It is asked every second.
 	Down func(device string) string
@@ -141,6 +143,9 @@ func New(opts Options) (*Agent, error) {
 	}
 	if opts.Unwritable == nil {
 		opts.Unwritable = func() []api.Storage { return nil }
+	}
+	if opts.Late == nil {
+		opts.Late = func() []string { return nil }
 	}
 	a := &Agent{
 		loop:      newLoop(),

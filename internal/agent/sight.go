@@ -4,6 +4,7 @@ package agent
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"weir/internal/agent/decide"
@@ -35,7 +36,7 @@ func (o *observers) Observe(look func(*event.Sight)) { o.looks = append(o.looks,
 // sight returns what events and problems follow from.
 func (m moment) sight(a *Agent, now time.Time) event.Sight {
 	c := m.World.Config
-	s := event.Sight{At: now, ConfigFile: c.Path, ConfigError: a.file.Wrong, RestartDue: a.file.Late, NoLink: len(m.links) == 0, Sinks: a.teller.Sinks()}
+	s := event.Sight{At: now, ConfigFile: c.Path, ConfigError: a.file.Wrong, RestartDue: slices.Concat(a.file.Late, a.opts.Late()), NoLink: len(m.links) == 0, Sinks: a.teller.Sinks()}
 	for _, full := range a.opts.Unwritable() {
 		s.Unwritable = append(s.Unwritable, event.FolderSight{Path: full.Path, Note: full.Sentence()})
 	}

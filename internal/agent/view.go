@@ -5,6 +5,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"weir/internal/agent/decide"
@@ -30,7 +31,7 @@ func (a *Agent) Status(ctx context.Context) (s api.Status, err error) {
 			Started:      a.started.UTC(),
 			Config:       now.World.Config.Path,
 			ConfigError:  a.file.Wrong,
-			RestartDue:   a.file.Late,
+			RestartDue:   slices.Concat(a.file.Late, a.opts.Late()),
 			SetAtRunTime: decide.SetAtRunTime(now.Decision),
 			Unwritable:   a.opts.Unwritable(),
 			Reloads:      a.file.Reloads,

@@ -35,7 +35,8 @@ type Config struct {
 	// hold on this kernel; without it a reload that adds such a setting is refused.
 	AcceptGaps bool
 	Backend    string // plan.BackendAuto, BackendBPF or BackendTC
-	MarkMask   uint32 // bits of skb->mark that carry the class
+	MarkMask   uint32 // bits of skb->mark that carry the class, too; 0 = none
+	Cilium     bool   // it is on this host; not of the file
 	Profile    string // one of plan.Profiles
 	Socket     string // where the API listens
 	Group      string // the group that may use the socket besides root
@@ -46,6 +47,11 @@ type Config struct {
 	StateDir   string // where run-time changes are kept
 	// Warnings has a line with its place for each rule that overlaps another.
 	Warnings []string
+}
+
+// Carrier returns where packets carry their class.
+func (c Config) Carrier() plan.Carrier {
+	return plan.Carrier{Mask: plan.Mask(c.MarkMask), Cilium: c.Cilium}
 }
 
 // Link is one steered network device: the traffic that it sends, and the traffic that it
@@ -276,7 +282,6 @@ func Default() Config {
 		Tell:      DefaultTell(),
 		Docker:    Docker{Enabled: true, Socket: "/var/run/docker.sock"},
 		Backend:   plan.BackendAuto,
-		MarkMask:  0xffff0000,
 		Profile:   plan.ProfileFull,
 		Socket:    "/run/weir/weir.sock",
 		Group:     "weir",

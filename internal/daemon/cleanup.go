@@ -53,7 +53,7 @@ func cleanup(ctx context.Context, c config.Config, devices []string, log *slog.L
 		return err
 	}
 	defer conn.Close()
-	opts := dataplane.Options{MarkMask: c.MarkMask, StateDir: c.StateDir}
+	opts := dataplane.Options{MarkMask: c.MarkMask, Cilium: c.Cilium, StateDir: c.StateDir}
 	var failed []error
 	done := func(name string, err error) {
 		if err != nil {
@@ -90,7 +90,7 @@ func tidy(ctx context.Context, c config.Config, links []config.Link, log *slog.L
 	if err != nil {
 		return err
 	}
-	opts := dataplane.Options{MarkMask: c.MarkMask, StateDir: c.StateDir}
+	opts := dataplane.Options{MarkMask: c.MarkMask, Cilium: c.Cilium, StateDir: c.StateDir}
 	var failed error
 	for _, i := range all {
 		if !slices.ContainsFunc(links, func(l config.Link) bool { return ifbOf(l) == i }) {

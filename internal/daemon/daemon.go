@@ -44,7 +44,12 @@ import (
 // dataplane.ErrNoSupport if they demand the backend bpf and this kernel has no BPF qdiscs.
 func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, error) {
 	var before former
-	load := func() (config.Config, error) { return loadConfig(path, flags, before.load) }
+	cilium := ciliumHere() // for the life of this agent: a qdisc reads one or the other
+	load := func() (config.Config, error) {
+		c, err := loadConfig(path, flags, before.load)
+		c.Cilium = cilium
+		return c, err
+	}
 	c, err := load()
 	wrong := err // in the file
 	if err == nil && c.Path != "" {
@@ -56,6 +61,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 			return nil, err
 		}
 		c = former
+		c.Cilium = cilium
 		log.Error("the configuration file is wrong; the one that was in force before counts", "err", wrong)
 	}
 	if len(c.Links) == 0 && c.SDN.OVSDB == "" {
@@ -94,11 +100,11 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 			return device.RestoreGSOOf(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex)
 		},
 		OpenSockets: func() (map[plan.ClassID]bool, error) {
-			return backends.OpenSockets(dataplane.Options{MarkMask: c.MarkMask, StateDir: c.StateDir}, log)
+			return backends.OpenSockets(dataplane.Options{MarkMask: c.MarkMask, Cilium: c.Cilium, StateDir: c.StateDir}, log)
 		},
 		Networks:  networks,
 		LockLimit: lockLimit(c.StateDir),
-		Goodput:   func() (agent.Meter, error) { return goodput.New(plan.Mask(c.MarkMask)) },
+		Goodput:   func() (agent.Meter, error) { return goodput.New(c.Carrier()) },
 		Version:   version.String(),
 		Audit:     audit.New(config.AuditFile(c.StateDir), log),
 		Wrong:     wrong,
@@ -106,6 +112,12 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 
 		Down:       newCarriers().down,
 		Unwritable: func() []api.Storage { return unwritable(c.StateDir) },
+		Late: func() []string {
+			if ciliumHere() == cilium {
+				return nil
+			}
+			return []string{ciliumLate}
+		},
 
 		Log: log,
 	}
@@ -162,7 +174,7 @@ func opener(c config.Config, log *slog.Logger) func(config.Link) (dataplane.Back
 		if lacks != nil {
 			told.Do(func() { log.Info("using the tc backend", "why", lacks) })
 		}
-		opts := dataplane.Options{Force: l.Force, MarkMask: c.MarkMask, Small: c.Profile == plan.ProfileSmall, StateDir: c.StateDir}
+		opts := dataplane.Options{Force: l.Force, MarkMask: c.MarkMask, Cilium: c.Cilium, Small: c.Profile == plan.ProfileSmall, StateDir: c.StateDir}
 		if l.Direction == policy.Ingress || l.Zone != "" {
 			return backends.OpenEnd(kind, ifb.End{IFB: ifbOf(l), Local: l.IngressLocal, Area: l.Area()}, opts, log)
 		}

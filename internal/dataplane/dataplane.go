@@ -83,7 +83,8 @@ type Sent struct{ Packets, Bytes uint64 }
 // Options decide how a backend takes over a link.
 type Options struct {
 	Force    bool   // replace a qdisc that a user or another program set on purpose
-	MarkMask uint32 // bits of skb->mark that carry the class; 0 = 0xffff0000
+	MarkMask uint32 // bits of skb->mark that carry the class, too; 0 = none
+	Cilium   bool   // it is on this host (plan.Carrier)
 	Small    bool   // tables for plan.SmallClasses classes, where the backend has tables
 	BPFFS    string // where objects are pinned; "" = /sys/fs/bpf/weir
 	StateDir string // where the former qdisc is remembered; "" = /var/lib/weir
@@ -94,6 +95,11 @@ type Options struct {
 	// Zone says that the device is the IFB that stands for a zone of a link: what comes there
 	// has its class, and no socket sends to it.
 	Zone bool
+}
+
+// Carrier returns where packets carry their class.
+func (o Options) Carrier() plan.Carrier {
+	return plan.Carrier{Mask: plan.Mask(o.MarkMask), Cilium: o.Cilium}
 }
 
 // IFB reports whether the device is one of Weir's IFBs.
@@ -160,6 +166,7 @@ type Backend interface {
 type Abilities struct {
 	NoBurst  bool // no workload sends above its max
 	NoGroups bool // each member of a group counts for itself on the link
+	NoQueues bool // packets do not carry a queue (plan.Carrier.Queues)
 	OneQueue bool // all workloads have Discipline and AQM, whatever they ask for
 	// Discipline and AQM count with OneQueue.
 	Discipline discipline.Name

@@ -25,6 +25,8 @@ import (
 	"weir/internal/safepath"
 )
 
+const usual = uint32(plan.UsualMask)
+
 // healthy returns a host that has all it needs: Linux 7.3, one link, Docker.
 func healthy() Host {
 	c := config.Default()
@@ -152,15 +154,21 @@ func TestChecks(t *testing.T) {
 			h.Links[0].RootKind = RootOurs
 		}, "link", Warning, "; mq with fq was there before and has a lock for each of 16 transmit queues", "take the link out of weir.yaml, which gives it back to mq with fq"},
 		{"qdisc hidden", func(h *Host) { h.Links[0].Root.Err = fs.ErrPermission }, "link", Unknown, "root qdisc", "root"},
-		{"calico is here", func(h *Host) { h.Marks.Products = []string{"calico"} }, "mark", Warning, "calico is here, which may use 0xffff0000", "mark_mask: 0xfffe in weir.yaml, enough for 4095"},
-		{"cilium is here", func(h *Host) { h.Marks.Products = []string{"cilium"} }, "mark", Warning, "cilium is here, which may use 0xffff0000", "no mark_mask helps where Cilium assigns the whole mark"},
+		{"a WireGuard tunnel", func(h *Host) { h.Marks.Losing = []Losing{{"wg0", "wireguard"}} }, "mark", Warning, "wg0 is a WireGuard tunnel", "inside of the workload"},
+		{"a switch of Open vSwitch", func(h *Host) { h.Marks.Losing = []Losing{{"ovs0", "openvswitch"}} }, "mark", Warning, "ovs0 is a switch of Open vSwitch", "mark_mask: 0xfffe0000"},
+		{"calico is here", func(h *Host) { h.Marks.Products, h.Config.Value.MarkMask = []string{"calico"}, usual }, "mark", Warning, "calico is here, which may use 0xffff0000", "mark_mask: 0xfffe in weir.yaml, enough for 4095"},
+		{"cilium is here", func(h *Host) { h.Marks.Products, h.Config.Value.MarkMask = []string{"cilium"}, usual }, "mark", Warning, "cilium is here, which may use 0xffff0000", "no mark_mask helps where Cilium assigns the whole mark"},
 		{"cilium is here, and Weir has the bits that its magic numbers leave", func(h *Host) { h.Marks.Products, h.Config.Value.MarkMask = []string{"cilium"}, 0xf000 }, "mark", Warning, "cilium is here, which may use 0xf000", "no mark_mask helps"},
 		{"a rule takes all bits", func(h *Host) {
+			h.Config.Value.MarkMask = usual
 			h.Marks.Users = []MarkUser{{Rule: "-A PREROUTING -j MARK --set-xmark 0x1/0xffffffff", Bits: allBits}, {Rule: "again", Bits: 0x20000}, {Rule: "no clash", Bits: 1}}
-		}, "mark", Warning, "writes 0xffff0000 of Weir's bits 0xffff0000: a container's packets keep their class (docs/qdisc.md, the seal) but may lose their queue: -A PREROUTING -j MARK --set-xmark 0x1/0xffffffff and 1 more", "no run of bits is free"},
-		{"a rule compares", func(h *Host) { h.Marks.Users = []MarkUser{{Rule: "ip rule", Bits: 0x10000, Reads: true}} }, "mark", Warning, "compares 0x10000", "mark_mask: 0xfffe0000"},
-		{"rules are hidden", func(h *Host) { h.Marks.Unread = []error{errors.New("nft: no")} }, "mark", Unknown, "nft: no", "root"},
-		{"no tool shows rules", func(h *Host) { h.Marks.Unread = []error{errNoReader} }, "mark", Unknown, "neither", "install"},
+		}, "mark", Warning, "writes 0xffff0000 of Weir's bits 0xffff0000, which packets without a seal (docs/qdisc.md) need for their class: -A PREROUTING -j MARK --set-xmark 0x1/0xffffffff and 1 more", "no run of bits is free"},
+		{"a rule compares", func(h *Host) {
+			h.Config.Value.MarkMask = usual
+			h.Marks.Users = []MarkUser{{Rule: "ip rule", Bits: 0x10000, Reads: true}}
+		}, "mark", Warning, "compares 0x10000", "mark_mask: 0xfffe0000"},
+		{"rules are hidden", func(h *Host) { h.Marks.Unread, h.Config.Value.MarkMask = []error{errors.New("nft: no")}, usual }, "mark", Unknown, "nft: no", "root"},
+		{"no tool shows rules", func(h *Host) { h.Marks.Unread, h.Config.Value.MarkMask = []error{errNoReader}, usual }, "mark", Unknown, "neither", "install"},
 		{"a full disk", func(h *Host) { h.Disks[1].Trouble = "the disk is full" }, "disk", Fails, "/var/log/weir: the disk is full", "make room"},
 		{"a flowtable", func(h *Host) { h.Marks.Flowtables = []string{"inet f ft (eth0, lan0)"} }, "flowtable", Warning, "inet f ft (eth0, lan0)", "flow add"},
 		{"no carrier", func(h *Host) { h.Links[0].Down = "the device has no carrier" }, "link", Fails, "eth0: the device has no carrier", "ip link set eth0 up"},
@@ -250,5 +258,16 @@ func TestRemedyForPrograms(t *testing.T) {
 	}
 	if got := remedyFor(fmt.Errorf("qdisc: %w", unix.EPERM)); got != "run weir doctor as root" {
 		t.Errorf("remedy %q for EPERM", got)
+	}
+}
+
+// Without mark_mask no user of the mark matters, and Cilium only takes room.
+func TestMarksOfOthers(t *testing.T) {
+	h := healthy()
+	h.Marks.Products, h.Marks.Users = []string{"cilium"}, []MarkUser{{Rule: "all", Bits: allBits}}
+	for _, f := range marks(h) {
+		if f.Level != OK || !strings.Contains(f.Seen, "no bit of the mark (others use 0xffffffff)") || !strings.Contains(f.Seen, "room for 1023 workloads and for no queues") {
+			t.Errorf("%+v", f)
+		}
 	}
 }

@@ -76,9 +76,13 @@ type Marks struct {
 	Users    []MarkUser
 	Unread   []error  // why a part could not be read
 	Products []string // whose devices are there: calico, cilium, kube-proxy
+	Losing   []Losing // in which packets lose their class
 
 	Flowtables []string // of nftables, each with its devices
 }
+
+// Losing is a device of a kind in which packets lose what they carry.
+type Losing struct{ Name, Kind string }
 
 // MarkUser is one rule that writes or compares bits of the mark.
 type MarkUser struct {

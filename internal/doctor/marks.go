@@ -3,7 +3,6 @@
 package doctor
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,13 +28,18 @@ var errNoReader = errors.New("neither nft nor iptables-save is installed")
 // longestRule bounds the characters of a rule in the output.
 const longestRule = 140
 
-// marks compares Weir's bits of skb->mark with those of other users.
+// marks says what of a packet carries its class, and compares Weir's bits of skb->mark, if
+// mark_mask names some, with those of other users.
 func marks(h Host) []Finding {
-	mask := plan.DefaultMask
+	var mask plan.Mask
 	if h.Config.Err == nil {
-		mask = cmp.Or(plan.Mask(h.Config.Value.MarkMask), mask)
+		mask = plan.Mask(h.Config.Value.MarkMask)
 	}
-	var all []Finding
+	losing := h.losing(mask)
+	if mask == 0 {
+		return append(losing, h.sealed()...)
+	}
+	all := losing
 	for _, why := range h.Marks.Unread {
 		remedy := "run weir doctor as root"
 		if errors.Is(why, errNoReader) {
@@ -47,10 +51,42 @@ func marks(h Host) []Finding {
 	for _, u := range clashing {
 		all = append(all, Finding{Level: Warning, Seen: u.clash(mask), Remedy: u.remedy(taken)})
 	}
-	if len(all) == 0 {
-		return ok(fmt.Sprintf("no rule writes or compares Weir's bits %#x%s", uint32(mask), others(taken)))
+	if len(all) == len(losing) {
+		return append(all, ok(fmt.Sprintf("no rule writes or compares Weir's bits %#x%s", uint32(mask), others(taken)))...)
 	}
 	return all
+}
+
+// sealed says that nothing of the mark is Weir's, and what Cilium leaves of the field that is.
+func (h Host) sealed() []Finding {
+	taken, _ := h.otherMarks(0)
+	seen := "Weir writes and compares no bit of the mark" + others(taken)
+	if slices.Contains(h.Marks.Products, "cilium") {
+		seen += fmt.Sprintf("; beside Cilium, which uses five bits of skb->tc_index, it has room for %d workloads and for no queues inside them, unless mark_mask names bits of the mark", plan.Carrier{Cilium: true}.MaxClasses()-1)
+	}
+	return ok(seen)
+}
+
+// losing names the devices in which packets lose their class.
+func (h Host) losing(mask plan.Mask) []Finding {
+	var all []Finding
+	for _, d := range h.Marks.Losing {
+		switch {
+		case d.Kind == "wireguard":
+			all = append(all, Finding{Level: Warning, Seen: fmt.Sprintf("%s is a WireGuard tunnel, which forgets whose packet it has encrypted, the mark too: what workloads send through it counts as the host's", d.Name),
+				Remedy: "give the host's class what these tunnels need, or run the tunnel inside of the workload"})
+		case mask == 0:
+			all = append(all, Finding{Level: Warning, Seen: fmt.Sprintf("%s is a switch of Open vSwitch: packets that its daemon decides on, the first ones of a flow, lose their class and count as the host's", d.Name),
+				Remedy: fmt.Sprintf("mark_mask: %#x in weir.yaml, bits of the mark that Open vSwitch keeps, if nobody else here uses them", uint32(longestRun(^h.takenMarks())))})
+		}
+	}
+	return all
+}
+
+// takenMarks returns the bits that all other users take.
+func (h Host) takenMarks() uint32 {
+	taken, _ := h.otherMarks(0)
+	return taken
 }
 
 // otherMarks returns the bits that all other users take, and the users that take some of
@@ -110,7 +146,7 @@ func (u MarkUser) clash(mask plan.Mask) string {
 	case u.Reads:
 		return fmt.Sprintf("compares %s, so it may not fit a packet that Weir has marked: %s", both, u.Rule)
 	}
-	return fmt.Sprintf("writes %s: a container's packets keep their class (docs/qdisc.md, the seal) but may lose their queue: %s", both, u.Rule)
+	return fmt.Sprintf("writes %s, which packets without a seal (docs/qdisc.md) need for their class: %s", both, u.Rule)
 }
 
 // others says which bits have other users.
@@ -124,7 +160,7 @@ func others(taken uint32) string {
 // remedy says what to do about a clash; taken are the bits of all users.
 func (u MarkUser) remedy(taken uint32) string {
 	if u.Owner == "cilium" && u.Rule == "" {
-		return "no mark_mask helps where Cilium assigns the whole mark, which it does to packets of pods that it passes to the host's routing: they keep their class, by the seal (docs/qdisc.md), but not the queue that the pod's own rules name"
+		return "no mark_mask helps where Cilium assigns the whole mark, which it does to packets of pods that it passes to the host's routing: they keep their class, by the seal (docs/qdisc.md), but not the queue that the pod's own rules name. Leave it out, if no workload has queues"
 	}
 	return markRemedy(taken)
 }
@@ -133,9 +169,9 @@ func (u MarkUser) remedy(taken uint32) string {
 func markRemedy(taken uint32) string {
 	free := longestRun(^taken)
 	if free.Check() != nil {
-		return "give the rule a mask (MARK --set-xmark VALUE/MASK, meta mark set meta mark and ... or ...); no run of bits is free for mark_mask in weir.yaml"
+		return "give the rule a mask (MARK --set-xmark VALUE/MASK, meta mark set meta mark and ... or ...); no run of bits is free for mark_mask in weir.yaml, which can be left out"
 	}
-	return fmt.Sprintf("give the rule a mask, or Weir other bits: mark_mask: %#x in weir.yaml, enough for %d workloads at once", uint32(free), free.MaxClasses()-1)
+	return fmt.Sprintf("leave mark_mask out of weir.yaml, where nothing needs it (docs/qdisc.md, the seal); else give the rule a mask, or Weir other bits: mark_mask: %#x in weir.yaml, enough for %d workloads at once", uint32(free), free.MaxClasses()-1)
 }
 
 // longestRun returns the longest run of bits that are set, the highest of several, and no

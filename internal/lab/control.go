@@ -59,7 +59,7 @@ func (r *regulator) set(ctx context.Context, want plan.State) error {
 		return err
 	}
 	if r.meter == nil {
-		meter, err := goodput.New(0)
+		meter, err := goodput.New(plan.Carrier{})
 		if err != nil {
 			return fmt.Errorf("the lab measures goodput: %w", err)
 		}

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/dataplane/mark"
 	"weir/internal/lab/meter"
 	"weir/internal/lab/peers"
 	"weir/internal/lab/report"
@@ -314,11 +313,7 @@ func spreadTarget(scheduler string) meter.Target {
 	if p, ok := peers.Find(scheduler); ok {
 		return meter.Target{Handle: p.Handle}
 	}
-	shift := uint32(0)
-	for mark.DefaultMask>>shift&1 == 0 {
-		shift++
-	}
-	return meter.Target{Mark: true, Shift: shift}
+	return meter.Target{Seal: true}
 }
 
 func (b *bench) unthrottled(ctx context.Context, send way) timing {

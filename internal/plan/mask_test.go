@@ -15,7 +15,7 @@ func TestMask(t *testing.T) {
 		ok      bool
 		classes int
 	}{
-		{DefaultMask, true, 4096},
+		{UsualMask, true, 4096},
 		{0x0000ffff, true, 4096},
 		{0xffffffff, true, 4096},
 		{0xfffe0000, true, 4096}, // 15 bits: 12 for the class
@@ -43,9 +43,9 @@ func TestMaskValue(t *testing.T) {
 		queue int
 		want  uint32
 	}{
-		{DefaultMask, 3, 0, 0x00030000},
-		{DefaultMask, 3, 3, 0x60030000},
-		{DefaultMask, 4095, 7, 0xefff0000},
+		{UsualMask, 3, 0, 0x00030000},
+		{UsualMask, 3, 3, 0x60030000},
+		{UsualMask, 4095, 7, 0xefff0000},
 		{0x0000ffff, 7, 1, 0x2007},
 		{0x00fff000, 511, 7, 0x00fff000},
 		{0x000000f0, 1, 5, 0x000000b0},

@@ -39,9 +39,8 @@ func Decide(w World) Decision {
 			keys = append(keys, plan.ZoneKey(link.Name()))
 		}
 	}
-	mask := cmp.Or(plan.Mask(w.Config.MarkMask), plan.DefaultMask)
 	d.World.Grants = map[string][]Grant{}
-	d.World.Number = plan.NumberWithin(min(mask.MaxClasses(), plan.ClassesOf(w.Config.Profile)), w.Number, append([]string{plan.HostKey}, keys...))
+	d.World.Number = plan.NumberWithin(min(w.Config.Carrier().MaxClasses(), plan.ClassesOf(w.Config.Profile)), w.Number, append([]string{plan.HostKey}, keys...))
 	for _, found := range append([]discover.Workload{hostWorkload}, all...) {
 		d.Verdicts = append(d.Verdicts, judge(w, found, d.World.Number))
 	}

@@ -57,9 +57,6 @@ func New(name string, opts dataplane.Options, log *slog.Logger) (*Backend, error
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	if opts.MarkMask == 0 {
-		opts.MarkMask = mark.DefaultMask
-	}
 	return &Backend{device: name, opts: opts, log: log.With("link", name), conn: conn, marker: marker}, nil
 }
 
@@ -70,10 +67,18 @@ func (b *Backend) Name() string { return "bpf" }
 func (b *Backend) Moved() bool { return b.marker.Moved() }
 
 // Gaps are those of marking; the qdisc holds all that a plan can say.
-func (b *Backend) Gaps() []string { return b.marker.Gaps() }
+func (b *Backend) Gaps() []string {
+	gaps := b.marker.Gaps()
+	if !b.opts.Carrier().Queues() {
+		gaps = append(gaps, "Queues inside a workload are not told apart beside Cilium, whose the bits are that would say them: mark_mask names bits of the mark for that.")
+	}
+	return gaps
+}
 
-// Abilities lack nothing.
-func (b *Backend) Abilities() dataplane.Abilities { return dataplane.Abilities{} }
+// Abilities lack nothing but queues, beside Cilium.
+func (b *Backend) Abilities() dataplane.Abilities {
+	return dataplane.Abilities{NoQueues: !b.opts.Carrier().Queues()}
+}
 
 // Run waits: the qdisc works without the agent.
 func (b *Backend) Run(ctx context.Context) error {
@@ -150,7 +155,7 @@ func (b *Backend) take(scheduler string) (fresh bool, err error) {
 	if err := b.conn.Take(b.dev, b.opts, b.log); err != nil {
 		return false, err
 	}
-	b.obj, err = load(buildFor(b.opts.Small), scheduler, b.opts.MarkMask)
+	b.obj, err = load(buildFor(b.opts.Small), scheduler, b.opts.Carrier())
 	return true, err
 }
 
@@ -191,7 +196,7 @@ func (b *Backend) find() error {
 		if err != nil {
 			return err
 		}
-		if b.obj, err = adopt(buildFor(b.opts.Small), dir, b.opts.MarkMask); err != nil || b.obj == nil {
+		if b.obj, err = adopt(buildFor(b.opts.Small), dir, b.opts.Carrier()); err != nil || b.obj == nil {
 			return err
 		}
 		b.repeat = true

@@ -119,6 +119,7 @@ func TestPacketsByDeadline(t *testing.T) {
 	onLink(t)
 	spec, err := loadEdf()
 	must(t, err)
+	must(t, spec.Variables[edfVarCarrier].Set(where(plan.Carrier{Mask: plan.UsualMask}))) // sendTo says the queue by the mark
 	o, err := loadAs(spec, "weirexample")
 	must(t, err)
 	defer o.close()
@@ -179,7 +180,7 @@ func sendTo(t *testing.T, class plan.ClassID, q byte, n int) {
 	t.Helper()
 	dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		failed := c.Control(func(fd uintptr) {
-			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, int(int32(plan.DefaultMask.Value(class, int(q)))))
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, int(int32(plan.UsualMask.Value(class, int(q)))))
 		})
 		return errors.Join(err, failed)
 	}}

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/bits"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -60,7 +59,7 @@ type object struct {
 	kind      string // "weir0": what tc shows
 	build     build
 	scheduler string
-	mask      uint32    // the class bits of skb->mark
+	carrier   string    // carrierName
 	qdisc     link.Link // the registration of the kind
 	classes   *ebpf.Map
 	link      *ebpf.Map
@@ -69,7 +68,7 @@ type object struct {
 	groups    *ebpf.Map     // the wheels of each group's members
 	holds     *ebpf.Map     // packets held for each queue with an interval
 	delays    *ebpf.Map     // how long packets waited, of classes and queues
-	owners    *ebpf.Map     // marks of packets of local sockets, by cgroup
+	owners    *ebpf.Map     // classes and queues of packets of local sockets, by cgroup
 	sockets   *ebpf.Map     // how they are looked at
 	marks     *ebpf.Program // writes CE into packets before they come to the qdisc
 	state     *ebpf.Map     // .bss: everything the qdisc writes
@@ -88,9 +87,8 @@ func (o *object) maps() map[string]**ebpf.Map {
 	}
 }
 
-// load puts the object into the kernel under a free name. mask is the class
-// bits of skb->mark.
-func load(build build, scheduler string, mask uint32) (*object, error) {
+// load puts the object into the kernel under a free name.
+func load(build build, scheduler string, carrier plan.Carrier) (*object, error) {
 	spec, err := build.spec()
 	if err != nil {
 		return nil, err
@@ -106,9 +104,7 @@ func load(build build, scheduler string, mask uint32) (*object, error) {
 	constants := map[string]any{
 		qdiscVarScheduler: uint32(number),
 		qdiscVarHashKeys:  keys,
-		qdiscVarMarkAt: [3]uint32{
-			uint32(bits.TrailingZeros32(mask)), 1<<plan.Mask(mask).ClassBits() - 1, uint32(plan.Mask(mask).ClassBits()),
-		},
+		qdiscVarCarrier:   where(carrier),
 	}
 	for name, value := range constants {
 		if err := spec.Variables[name].Set(value); err != nil {
@@ -127,7 +123,7 @@ func load(build build, scheduler string, mask uint32) (*object, error) {
 		}
 		unmap()
 		if o != nil {
-			o.build, o.scheduler, o.mask = build, scheduler, mask
+			o.build, o.scheduler, o.carrier = build, scheduler, carrierName(carrier)
 		}
 		return o, err
 	}
@@ -228,10 +224,22 @@ const (
 )
 
 func (o *object) pinName() string {
-	return pinPrefix + strings.Join([]string{o.kind, o.scheduler, maskName(o.mask), o.build.id}, "_")
+	return pinPrefix + strings.Join([]string{o.kind, o.scheduler, o.carrier, o.build.id}, "_")
 }
 
-func maskName(mask uint32) string { return fmt.Sprintf("%08x", mask) }
+// carrierName tells carriers apart in the name of a pin.
+func carrierName(c plan.Carrier) string {
+	if c.Cilium {
+		return fmt.Sprintf("%08xc", uint32(c.Mask))
+	}
+	return fmt.Sprintf("%08x", uint32(c.Mask))
+}
+
+// where returns what the qdisc is told of the carrier.
+func where(c plan.Carrier) (in qdiscWeirCarrier) {
+	in.More, in.Others, in.Classes, in.Shift, in.QueueShift = c.Where()
+	return in
+}
 
 // pin keeps the object in dir, which must be empty, beyond the agent's life.
 func (o *object) pin(dir string) error {
@@ -284,21 +292,21 @@ func (o *object) repin(dir string) error {
 }
 
 // adopt opens the objects pinned in dir. It returns nil without an error if nothing
-// usable is there: no pins, half of them, or those of another build or mask.
-func adopt(build build, dir string, mask uint32) (*object, error) {
+// usable is there: no pins, half of them, or those of another build or carrier.
+func adopt(build build, dir string, carrier plan.Carrier) (*object, error) {
 	pins, err := filepath.Glob(filepath.Join(dir, pinPrefix+"*"))
 	if err != nil || len(pins) != 1 {
 		return nil, err
 	}
 	fields := strings.Split(strings.TrimPrefix(filepath.Base(pins[0]), pinPrefix), "_")
-	if len(fields) != 4 || fields[2] != maskName(mask) || fields[3] != build.id {
+	if len(fields) != 4 || fields[2] != carrierName(carrier) || fields[3] != build.id {
 		return nil, nil
 	}
 	spec, err := build.spec()
 	if err != nil {
 		return nil, err
 	}
-	o := &object{kind: fields[0], build: build, scheduler: fields[1], mask: mask}
+	o := &object{kind: fields[0], build: build, scheduler: fields[1], carrier: fields[2]}
 	// The pin alone keeps the registration; this keeps it if the pin is removed.
 	if o.qdisc, err = link.LoadPinnedLink(pins[0], nil); err != nil {
 		return nil, fmt.Errorf("open the pinned qdisc %s: %w", pins[0], err)

@@ -76,6 +76,7 @@ func TestPacketsInTurn(t *testing.T) {
 	spec, err := loadRr()
 	must(t, err)
 	must(t, spec.Variables[rrVarScheduler].Set(uint32(schedulersOf(spec.Types)["rr"])))
+	must(t, spec.Variables[rrVarCarrier].Set(where(plan.Carrier{Mask: plan.UsualMask}))) // sendTo says the class by the mark
 	o, err := loadAs(spec, "weirrr")
 	must(t, err)
 	defer o.close()

@@ -147,23 +147,6 @@ func TestIsolationOfHosts(t *testing.T) {
 	}
 }
 
-// TestECNBehindAForeignMark: where another product overwrites the mark, the program that marks
-// knows a packet's class by its seal, as the qdisc does.
-func TestECNBehindAForeignMark(t *testing.T) {
-	for _, discipline := range []plan.Class{port(discipline.SFQ), port(discipline.CBWFQ, weighted(1)...)} {
-		class := discipline
-		class.AQM = ecnAQM
-		s := simulate(fairLink(100e6), class)
-		s.WriteString("seals 1\n")
-		s.send(traffic{id: class.ID, length: frames, delay: 40 * time.Millisecond, tcp: ect})
-		s.run(5 * time.Second) // slow start, which ends at the limits
-		s.run(ecnOver)
-		if f := s.result(t)[1].flow(class.ID, 0); f.dropped > 0 || f.marked == 0 {
-			t.Errorf("%s: %d drops, %d marks", class.Discipline, f.dropped, f.marked)
-		}
-	}
-}
-
 // TestDebtsOfClassesAreApart: a flow of one class never pays for a flow of another one with
 // the same hash, which a sender can choose and `isolation` gives to all that talk to one host.
 func TestDebtsOfClassesAreApart(t *testing.T) {

@@ -43,11 +43,11 @@ func (o *object) own(s mark.Sockets) error {
 			return err
 		}
 	}
-	for id, mark := range s.Owners {
-		if former, ok := have[id]; ok && former == mark {
+	for id, lane := range s.Owners {
+		if former, ok := have[id]; ok && former == lane {
 			continue
 		}
-		err := o.owners.Put(id, mark)
+		err := o.owners.Put(id, lane)
 		if errors.Is(err, unix.E2BIG) {
 			return fmt.Errorf("the link has %d cgroups of workloads already; attach fewer of them", o.owners.MaxEntries())
 		}
@@ -55,17 +55,17 @@ func (o *object) own(s mark.Sockets) error {
 			return err
 		}
 	}
-	return o.sockets.Put(uint32(0), qdiscWeirSockets{Self: s.Self, Levels: s.Levels, Steered: 1})
+	return o.sockets.Put(uint32(0), qdiscWeirSockets{Levels: s.Levels, Steered: 1})
 }
 
 // owned reads the qdisc's table of cgroups.
 func (o *object) owned() (map[uint64]uint32, error) {
 	have := map[uint64]uint32{}
 	var id uint64
-	var mark uint32
+	var lane uint32
 	each := o.owners.Iterate()
-	for each.Next(&id, &mark) {
-		have[id] = mark
+	for each.Next(&id, &lane) {
+		have[id] = lane
 	}
 	return have, each.Err()
 }

@@ -56,7 +56,7 @@ func TestPacketsOfSockets(t *testing.T) {
 			before := enqueued(t, b)
 			bed.Send(t, try)
 			after := enqueued(t, b)
-			class, _ := plan.Mask(b.opts.MarkMask).Split(try.Mark)
+			class := try.Class()
 			if after[class] == before[class] {
 				t.Errorf("%s: not counted for class %d", try.Name, class)
 			}

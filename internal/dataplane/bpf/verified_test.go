@@ -11,7 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"weir/internal/dataplane/mark"
+	"weir/internal/plan"
 )
 
 // verifierLimit is how many instructions the verifier looks at before it refuses a program
@@ -43,7 +43,7 @@ func TestVerifiedOnce(t *testing.T) {
 	names := map[string]bool{}
 	for range 4 {
 		begin := time.Now()
-		o, err := load(buildFor(true), "fair", mark.DefaultMask)
+		o, err := load(buildFor(true), "fair", plan.Carrier{})
 		must(t, err)
 		defer o.close()
 		took, names[o.kind] = append(took, time.Since(begin)), true

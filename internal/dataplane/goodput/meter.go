@@ -79,7 +79,7 @@ type Meter struct {
 	spec   *ebpf.CollectionSpec
 	flows  *ebpf.Map
 	totals *ebpf.Map
-	mask   plan.Mask
+	in     plan.Carrier
 	ifbs   []int
 	at     map[plan.Port]*place // by Port.Place
 	known  map[plan.ClassID]bool
@@ -99,10 +99,10 @@ func (p *place) close() error {
 	return failed
 }
 
-// New prepares; nothing is attached before Watch. mask are the bits of skb->mark that
-// carry class and queue, 0 for the default. The error wraps dataplane.ErrNoSupport
+// New prepares; nothing is attached before Watch. in says where packets carry
+// their queue. The error wraps dataplane.ErrNoSupport
 // where the kernel is too old.
-func New(mask plan.Mask) (*Meter, error) {
+func New(in plan.Carrier) (*Meter, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("lift the limit on locked memory: %w", err)
 	}
@@ -110,7 +110,7 @@ func New(mask plan.Mask) (*Meter, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Meter{spec: spec, mask: cmp.Or(mask, plan.DefaultMask), at: map[plan.Port]*place{}, known: map[plan.ClassID]bool{}}
+	m := &Meter{spec: spec, in: in, at: map[plan.Port]*place{}, known: map[plan.ClassID]bool{}}
 	if m.flows, err = ebpf.NewMap(spec.Maps[goodputMapWeirGpFlows]); err != nil {
 		return nil, device.Explain("make the table of flows", err)
 	}
@@ -211,7 +211,8 @@ func (p pair) close() {
 
 // load loads both programs of a port.
 func (m *Meter) load(at plan.Port, class plan.ClassID) (loaded pair, err error) {
-	here := goodputWeirGpPlace{Class: uint32(class), Port: uint32(at.Ifindex), LinkHeader: 14, QueueShift: uint32(m.mask.QueueShift())}
+	here := goodputWeirGpPlace{Class: uint32(class), Port: uint32(at.Ifindex), LinkHeader: 14}
+	here.In.More, here.In.Others, here.In.Classes, here.In.Shift, here.In.QueueShift = m.in.Where()
 	if at.Cgroup != "" {
 		here.LinkHeader = 0
 	}

@@ -65,7 +65,7 @@ func newBed(t *testing.T) *bed {
 		t.Fatal(err)
 	}
 	b.port = plan.Port{Device: "v0", Ifindex: v0.Index, Class: 3}
-	b.meter, err = New(0)
+	b.meter, err = New(plan.Carrier{})
 	if errors.Is(err, dataplane.ErrNoSupport) {
 		t.Skip("skipped:", err)
 	}

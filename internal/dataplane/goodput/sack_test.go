@@ -27,7 +27,7 @@ const programClass = 3
 func newPrograms(t testing.TB) *programs {
 	t.Helper()
 	netnstest.New(t)
-	m, err := New(0)
+	m, err := New(plan.Carrier{})
 	if errors.Is(err, dataplane.ErrNoSupport) {
 		t.Skip("skipped:", err)
 	}

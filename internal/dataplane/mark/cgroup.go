@@ -109,7 +109,7 @@ func (m *Marker) tryAttachCgroup(port plan.Port, marking Marking) error {
 	}
 	defer group.Close()
 	h := groupHookOf(port)
-	want, err := compile(h.program, port.Class, m.mask, marking, 0)
+	want, err := compile(h.program, port.Class, m.carrier, marking, 0)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/dataplane/mark/marktest"
 	"weir/internal/plan"
 	"weir/internal/policy/classify"
 )
@@ -31,7 +32,7 @@ const (
 
 // loadAs loads a program for a place whose packets begin with an Ethernet header,
 // as all do in a test run; the kernel takes it off for cgroups by itself.
-func loadAs(t testing.TB, name string, class plan.ClassID, mask plan.Mask, marking Marking) *ebpf.Program {
+func loadAs(t testing.TB, name string, class plan.ClassID, carrier plan.Carrier, marking Marking) *ebpf.Program {
 	t.Helper()
 	header, attach := ethernetHeader, ebpf.AttachTCXIngress
 	switch name {
@@ -40,7 +41,7 @@ func loadAs(t testing.TB, name string, class plan.ClassID, mask plan.Mask, marki
 	case classifyProgWeirRulesCgrp:
 		header, attach = 0, ebpf.AttachCGroupInetEgress
 	}
-	p, err := compile(name, class, mask, marking, header)
+	p, err := compile(name, class, carrier, marking, header)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,19 +53,27 @@ func loadAs(t testing.TB, name string, class plan.ClassID, mask plan.Mask, marki
 	return prog
 }
 
-// run gives one packet to the program and returns it with its mark afterwards.
-func run(t testing.TB, prog *ebpf.Program, frame []byte, mark, priority uint32) (after uint32, out []byte, verdict uint32) {
+// run gives one packet to the program and returns it with its mark afterwards. What the program
+// writes into tc_index the kernel does not tell: TestPortTraffic and others see it on the way.
+func run(t testing.TB, prog *ebpf.Program, frame []byte, mark, priority uint32) (after uint32, out []byte) {
+	t.Helper()
+	return runFrom(t, prog, 2, frame, mark, 0, priority)
+}
+
+// runFrom gives it one that came by a device, 0 for none; tcIndex is for programs of
+// marktest.Sealed.
+func runFrom(t testing.TB, prog *ebpf.Program, ifindex uint32, frame []byte, mark, tcIndex, priority uint32) (after uint32, out []byte) {
 	t.Helper()
 	context, back := make([]byte, skbSize), make([]byte, skbSize)
 	binary.NativeEndian.PutUint32(context[skbMark:], mark)
+	binary.NativeEndian.PutUint32(context[marktest.CB:], tcIndex)
 	binary.NativeEndian.PutUint32(context[skbPriority:], priority)
-	binary.NativeEndian.PutUint32(context[skbIngress:], 2) // it came by a device
+	binary.NativeEndian.PutUint32(context[skbIngress:], ifindex)
 	opts := ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+64), Context: context, ContextOut: back}
-	verdict, err := prog.Run(&opts)
-	if err != nil {
+	if _, err := prog.Run(&opts); err != nil {
 		t.Fatalf("run with %x: %v", frame, err)
 	}
-	return binary.NativeEndian.Uint32(back[skbMark:]), opts.DataOut, verdict
+	return binary.NativeEndian.Uint32(back[skbMark:]), opts.DataOut
 }
 
 // More than 10,000 random packets under random rules: the kernel's answer is that of
@@ -82,8 +91,12 @@ func TestKernelClassifiesAsPolicyDoes(t *testing.T) {
 	for set := range sets {
 		r := source{rand.New(rand.NewPCG(seed, uint64(set)))}
 		place := places[set%len(places)]
-		mask := []plan.Mask{plan.DefaultMask, 0x0000ffff, 0x00fff000}[r.IntN(3)]
+		mask := []plan.Mask{plan.UsualMask, 0x0000ffff, 0x00fff000}[r.IntN(3)]
 		class := plan.ClassID(r.IntN(mask.MaxClasses()))
+		carrier := plan.Carrier{Mask: mask, Cilium: set%5 == 0}
+		if set%4 == 0 && place != classifyProgWeirRulesCgrp { // which would do nothing
+			carrier.Mask = 0
+		}
 		if place == classifyProgWeirRulesLink {
 			class = 0
 		}
@@ -92,15 +105,15 @@ func TestKernelClassifiesAsPolicyDoes(t *testing.T) {
 		if err != nil || marking.empty() && len(marking.Queues) > 1 {
 			continue // more than 64, or several queues that take the rest: refused both
 		}
-		prog := loadAs(t, place, class, mask, marking)
+		prog := loadAs(t, place, class, carrier, marking)
 		reference := classify.NewFragments(rules)
 		for i := range packets {
 			frame := r.frame(place == classifyProgWeirRulesCgrp)
 			mark, priority := r.pick(0, 5, 0x50, 0x10, 1<<31, uint32(mask), r.Uint32()), r.pick(0, 7, 0x10001, 0x10002, 0x10003)
 			p := classify.DecodeEthernet(frame)
 			p.Mark, p.Priority = mark, priority
-			after, out, _ := run(t, prog, frame, mark, priority)
-			if place == classifyProgWeirRulesLink && (mark&mask.Classes() != 0 || marking.empty()) {
+			after, out := run(t, prog, frame, mark, priority)
+			if was, _ := carrier.Split(0, mark); place == classifyProgWeirRulesLink && (was != 0 || marking.empty()) {
 				if after != mark || !bytes.Equal(out, frame) {
 					t.Fatalf("set %d packet %d: a packet that has a class, or of a host without rules, was changed", set, i)
 				}
@@ -109,11 +122,11 @@ func TestKernelClassifiesAsPolicyDoes(t *testing.T) {
 			}
 			queue := reference.Classify(p)
 			seen.add(rules, p)
-			want := mark&^uint32(mask) | mask.Value(class, queue)
+			want := mark&^uint32(carrier.Mask) | carrier.Mask.Value(class, queue)
 			if after != want {
-				_, got := mask.Split(after)
-				t.Fatalf("set %d (%s), packet %d: queue %d, want %d\npacket %x\n%+v\nmark %#x -> %#x, want %#x, mask %#x\nrules %v",
-					set, place, i, got, queue, frame, p, mark, after, want, mask, matchesOf(marking))
+				_, got := carrier.Mask.Split(after)
+				t.Fatalf("set %d (%s), packet %d: queue %d, want %d\npacket %x\n%+v\nmark %#x -> %#x, want %#x, %+v\nrules %v",
+					set, place, i, got, queue, frame, p, mark, after, want, carrier, matchesOf(marking))
 			}
 			packet := frame
 			if dscp := marking.codepoints()[queue]; dscp != keepDSCP && place != classifyProgWeirRulesCgrp {
@@ -127,6 +140,86 @@ func TestKernelClassifiesAsPolicyDoes(t *testing.T) {
 	}
 	t.Logf("%d rule sets: %+v", sets, seen)
 	seen.check(t)
+}
+
+// TestKernelClassifiesSocketsAsPolicyDoes is the same at a link for three classes whose packets come
+// from sockets, at once: each has rules of its own there.
+func TestKernelClassifiesSocketsAsPolicyDoes(t *testing.T) {
+	netnstest.New(t) // skips without root
+	const sets, packets, first = 60, 90, plan.ClassID(5)
+	draws := rand.Uint64()
+	if *seed != 0 {
+		draws = *seed
+	}
+	t.Logf("-seed %d draws the same", draws)
+	carrier := plan.Carrier{Mask: plan.UsualMask}
+	var seen tally
+	for set := range sets {
+		r := source{rand.New(rand.NewPCG(draws, uint64(set)))}
+		classes := r.lateClasses(first)
+		own := classes[r.IntN(len(classes))]
+		rules, err := own.marking.rules()
+		if err != nil {
+			t.Fatal(err)
+		}
+		prog := loadLate(t, classifyProgWeirRulesLink, carrier, classes, own)
+		reference := classify.NewFragments(rules)
+		for i := range packets {
+			frame := r.frame(false)
+			p := classify.DecodeEthernet(frame)
+			p.Mark, p.Priority = r.pick(0, 5, 0x50, 0x10)|carrier.Mask.Value(own.class, rules.Default), r.pick(0, 7)
+			after, out := runFrom(t, prog, 0, frame, p.Mark&^uint32(carrier.Mask), 0, p.Priority)
+			queue := reference.Classify(p)
+			seen.add(rules, p)
+			if want := p.Mark&^uint32(carrier.Mask) | carrier.Mask.Value(own.class, queue); after != want {
+				t.Fatalf("set %d, packet %d: mark %#x, want %#x\npacket %x\n%+v\nrules %v", set, i, after, want, frame, p, matchesOf(own.marking))
+			}
+			packet := frame
+			if dscp := own.marking.codepoints()[queue]; dscp != keepDSCP {
+				packet = rewritten(frame, p, dscp)
+			}
+			if !bytes.Equal(out, packet) {
+				t.Fatalf("set %d, packet %d: after the program\n%x, want\n%x, was\n%x", set, i, out, packet, frame)
+			}
+		}
+	}
+	t.Logf("%d rule sets: %+v", sets, seen)
+	if seen.matched < 300 || seen.later < 100 {
+		t.Error("the test shows little")
+	}
+}
+
+// lateClasses draws three classes of sockets, with several rules each.
+func (r source) lateClasses(first plan.ClassID) (list []late) {
+	for len(list) < 3 {
+		m := r.marking()
+		if rules, err := m.rules(); err == nil && len(rules.List) > 2 {
+			list = append(list, late{class: first + plan.ClassID(len(list)), marking: m})
+		}
+	}
+	return list
+}
+
+// loadLate loads a program for packets of sockets, of which those of the test are of class own.
+func loadLate(t testing.TB, name string, carrier plan.Carrier, classes []late, own late) *ebpf.Program {
+	t.Helper()
+	const top = 1 // id of the cgroup above all others
+	rules, err := own.marking.rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := compile(name, 0, carrier, Marking{}, ethernetHeader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.serveLate(classes)
+	p.reown(Sockets{Levels: 1, Owners: map[uint64]uint32{top: plan.Lane(own.class, rules.Default)}})
+	prog, err := p.load(ebpf.AttachTCXEgress)
+	if err != nil {
+		t.Fatalf("%d rules: %+v", len(p.rules), err)
+	}
+	t.Cleanup(func() { prog.Close() })
+	return prog
 }
 
 // TestRulesAreVerifiedQuickly: what the verifier has to look at does not grow beyond all bounds with
@@ -144,20 +237,32 @@ func TestRulesAreVerifiedQuickly(t *testing.T) {
 		}
 	}
 	most := uint32(0)
+	check := func(what string, prog *ebpf.Program) {
+		info, err := prog.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, known := info.VerifiedInstructions()
+		if !known {
+			t.Skip("this kernel does not say how many instructions it has verified")
+		}
+		most = max(most, n)
+		if n > bound {
+			t.Errorf("%s: %d instructions verified, want at most %d", what, n, bound)
+		}
+	}
 	for i, m := range markings {
 		for _, place := range []string{classifyProgWeirRulesPort, classifyProgWeirRulesLink, classifyProgWeirRulesCgrp} {
-			info, err := loadAs(t, place, 0, plan.DefaultMask, m).Info()
-			if err != nil {
-				t.Fatal(err)
-			}
-			n, known := info.VerifiedInstructions()
-			if !known {
-				t.Skip("this kernel does not say how many instructions it has verified")
-			}
-			most = max(most, n)
-			if n > bound {
-				t.Errorf("%s, rules %d %v: %d instructions verified, want at most %d", place, i, matchesOf(m), n, bound)
-			}
+			check(fmt.Sprintf("%s, rules %d %v", place, i, matchesOf(m)), loadAs(t, place, 0, plan.Carrier{Mask: plan.UsualMask}, m))
+		}
+	}
+	for i, m := range markings[:len(markings)-3] {
+		var classes []late
+		for n, m := range append(markings[i:i+3:i+3], m) {
+			classes = append(classes, late{class: plan.ClassID(5 + n), marking: m})
+		}
+		for _, place := range []string{classifyProgWeirRulesLink, classifyProgWeirRulesSeal} {
+			check(fmt.Sprintf("%s, sockets of four classes from rules %d on", place, i), loadLate(t, place, plan.Carrier{}, classes, classes[0]))
 		}
 	}
 	t.Logf("at most %d instructions verified", most)

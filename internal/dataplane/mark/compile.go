@@ -7,7 +7,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -87,7 +89,7 @@ type program struct {
 	name  string // its function in bpf/
 	place classifyWeirPlace
 	rules []classifyWeirRule
-	late  []codepoint
+	late  map[uint32]classifyWeirLateClass // by class
 	owner []owner
 	in    classifyWeirInward // of classifyProgWeirRulesIn and classifyProgWeirRulesZone
 	area  *dataplane.Area    // of the same; nil = everybody's packets
@@ -100,37 +102,36 @@ type program struct {
 type identity struct {
 	name        string
 	keep, value uint32
+	seal        uint32
 	digest      uint64 // the seal in marking/mark.bpf.c, which has no rules
 	levels      uint32 // at a cgroup: how far it is below the top, as in classifyWeirPlace
 }
 
 func (p program) identity() identity {
-	return identity{p.name, p.place.Keep, p.place.Value, p.place.Digest, p.place.Levels}
+	return identity{p.name, p.place.Keep, p.place.Value, p.place.Seal, p.place.Digest, p.place.Levels}
 }
 
 // compile makes the program for packets of a class. Where bpf/marking/mark.bpf.c does, at
 // a port of a workload without rules, it is that.
-func compile(name string, class plan.ClassID, mask plan.Mask, marking Marking, linkHeader int) (program, error) {
+func compile(name string, class plan.ClassID, carrier plan.Carrier, marking Marking, linkHeader int) (program, error) {
 	rules, err := marking.rules()
 	if err != nil {
 		return program{}, err
 	}
 	p := program{name: name, place: classifyWeirPlace{
-		Keep: ^uint32(mask), Value: mask.Value(class, 0),
+		Keep: ^uint32(carrier.Mask), Value: carrier.Mask.Value(class, 0),
+		Class: uint32(class), Seal: carrier.Seal(class, 0), In: where(carrier),
 		Dscp: marking.codepoints(), Hosts: marking.Hosts, HostKeys: hostKeys(),
 	}}
 	if marking.empty() && name == classifyProgWeirRulesPort {
-		return program{name: programName, place: classifyWeirPlace{Keep: p.place.Keep, Value: p.place.Value, Seal: seal(class), Digest: uint64(seal(class))}}, nil
+		return program{name: programName, place: classifyWeirPlace{Keep: p.place.Keep, Value: p.place.Value, Seal: p.place.Seal, Digest: uint64(p.place.Seal)}}, nil
 	}
-	p.place.Classes = mask.Classes()
 	if !marking.empty() {
 		p.place.Host = 1
 	}
-	p.place.QueueShift = uint32(mask.QueueShift())
-	p.place.Count = uint32(len(rules.List))
+	p.place.Count, p.place.Total = uint32(len(rules.List)), uint32(len(rules.List))
 	p.place.Fallback = uint32(rules.Default)
 	p.place.LinkHeader = uint32(linkHeader)
-	p.place.Seal = seal(class)
 	for _, rule := range rules.List {
 		p.rules = append(p.rules, kernelRule(rule))
 	}
@@ -138,13 +139,10 @@ func compile(name string, class plan.ClassID, mask plan.Mask, marking Marking, l
 	return p, nil
 }
 
-// seal returns what a port writes into skb->tc_index, as bpf/marking/seal.h says.
-func seal(class plan.ClassID) uint32 {
-	const sealed, shift = 1 << 15, 5 // WEIR_SEAL, WEIR_SEAL_SHIFT
-	if class >= sealed>>shift {
-		return sealed // the mark alone says the class
-	}
-	return sealed | uint32(class)<<shift
+// where returns what a program is told of the carrier.
+func where(c plan.Carrier) (in classifyWeirCarrier) {
+	in.More, in.Others, in.Classes, in.Shift, in.QueueShift = c.Where()
+	return in
 }
 
 // hostKeys are the keys of the hash of hosts. Each agent draws its own, once, so that a host
@@ -167,7 +165,10 @@ func (p program) digest() uint64 {
 	// Neither fails: a buffer takes everything, and the types have a fixed size.
 	p.place.Digest, p.place.HostKeys = 0, [6]uint64{}
 	_ = binary.Write(&text, binary.NativeEndian, p.place)
-	_ = binary.Write(&text, binary.NativeEndian, p.late)
+	for _, class := range slices.Sorted(maps.Keys(p.late)) {
+		_ = binary.Write(&text, binary.NativeEndian, class)
+		_ = binary.Write(&text, binary.NativeEndian, p.late[class])
+	}
 	_ = binary.Write(&text, binary.NativeEndian, p.owner)
 	_ = binary.Write(&text, binary.NativeEndian, p.in)
 	_ = binary.Write(&text, binary.NativeEndian, p.rules)

@@ -39,7 +39,7 @@ func BenchmarkRules(b *testing.B) {
 	}
 	dscp := uint8(46)
 	// A machine that has just booted has other things to do.
-	warm := loadAs(b, ingress.program, 1, plan.DefaultMask, ports(64))
+	warm := loadAs(b, ingress.program, 1, plan.Carrier{}, ports(64))
 	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); {
 		if _, _, err := warm.Benchmark(packet4(17), 5000, nil); err != nil {
 			b.Fatal(err)
@@ -64,7 +64,7 @@ func BenchmarkRules(b *testing.B) {
 		{"8 rules by prefix", addresses(8), packet4(17)},
 		{"64 rules by prefix", addresses(64), packet4(17)},
 	} {
-		prog := loadAs(b, ingress.program, 1, plan.DefaultMask, bench.marking)
+		prog := loadAs(b, ingress.program, 1, plan.Carrier{}, bench.marking)
 		b.Run(strings.ReplaceAll(bench.name, " ", "_"), func(b *testing.B) {
 			// The least of several: the rest has other work of the kernel in it.
 			least := time.Hour

@@ -158,7 +158,7 @@ func processesOf(folder string) (pids []string) {
 // setInner brings the program to the lo of each namespace.
 func (s sealer) setInner(state plan.State, sockets Sockets) error {
 	for inode, path := range inner(s).namespaces(state) {
-		if err := s.attach(innerLo, inode, path, 0, Marking{}, s.seals(sockets)); err != nil && !errors.Is(err, dataplane.ErrNoDevice) {
+		if err := s.attach(innerLo, inode, path, 0, Marking{}, s.seals(state, sockets)); err != nil && !errors.Is(err, dataplane.ErrNoDevice) {
 			return err
 		}
 		s.sealed[sealedPlace{innerLo, inode}] = true

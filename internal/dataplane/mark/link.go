@@ -19,67 +19,58 @@ import (
 // What the program at a link knows of the workloads that are cgroups: their DSCP,
 // which could not be written before, and which sockets are theirs.
 
-// codepoint is the DSCP that packets with a mark get at the link, keepDSCP for none, and
-// above it, by lateHosts bits, Marking.Hosts.
-type codepoint struct{ Mark, DSCP uint32 }
-
-// lateHosts is WEIR_LATE_HOSTS in bpf/marking/rule.h.
-const lateHosts = 8
-
-// late is a class whose DSCP can only be written where its packets leave: that of
-// a cgroup.
+// late is a class whose packets no port has seen: that of a cgroup. Its rules are tried, and its
+// DSCP and its hash written, at the link.
 type late struct {
 	class   plan.ClassID
+	ports   bool // it has ports, too
 	marking Marking
 }
 
-// lateOf lists the classes of cgroups that have a DSCP or a hash to write.
+// lateOf lists the classes of cgroups that have rules, or a DSCP or a hash to write.
 func lateOf(s plan.State) []late {
 	var list []late
 	for _, port := range s.Ports {
 		class, _ := s.Class(port.Class)
-		if l := (late{port.Class, MarkingOf(class)}); port.Cgroup != "" && !port.Sockets && (l.marking.Hosts != 0 || l.marking.codepoints() != (Marking{}).codepoints()) {
-			list = append(list, l)
+		l := late{port.Class, false, MarkingOf(class)}
+		if port.Cgroup == "" || port.Sockets || l.marking.empty() {
+			continue
 		}
+		l.ports = slices.ContainsFunc(s.Ports, func(p plan.Port) bool { return p.Class == port.Class && p.Cgroup == "" })
+		list = append(list, l)
 	}
 	return list
 }
 
-// rewriteLate adds the codepoints of classes that are marked elsewhere.
-func (p *program) rewriteLate(mask plan.Mask, classes []late) {
-	seen := map[uint32]bool{}
+// serveLate adds what classes of cgroups ask for. A class whose rules are wrong has been refused
+// before.
+func (p *program) serveLate(classes []late) {
+	p.late = map[uint32]classifyWeirLateClass{}
+	slices.SortStableFunc(classes, func(a, b late) int { return cmp.Compare(a.class, b.class) })
 	for _, l := range classes {
-		for queue, dscp := range l.marking.codepoints() {
-			mark := mask.Value(l.class, queue)
-			if (dscp != keepDSCP || l.marking.Hosts != 0) && !seen[mark] { // a class may have several cgroups
-				seen[mark] = true
-				p.late = append(p.late, codepoint{mark, uint32(dscp) | l.marking.Hosts<<lateHosts})
-			}
+		rules, err := l.marking.rules()
+		if _, known := p.late[uint32(l.class)]; err != nil || known { // a class may have several cgroups
+			continue
 		}
+		c := classifyWeirLateClass{First: uint32(len(p.rules)), Count: uint32(len(rules.List)), Fallback: uint32(rules.Default),
+			Hosts: l.marking.Hosts, Dscp: l.marking.codepoints()}
+		if l.ports {
+			c.Ports = 1
+		}
+		for _, rule := range rules.List {
+			p.rules = append(p.rules, kernelRule(rule))
+		}
+		p.late[uint32(l.class)] = c
 	}
-	slices.SortFunc(p.late, func(a, b codepoint) int { return cmp.Compare(a.Mark, b.Mark) })
-	p.place.Late = uint32(len(p.late))
+	p.place.Late, p.place.Total = uint32(len(p.late)), uint32(len(p.rules))
 	p.place.Digest = p.digest()
 }
 
-// owner says which mark packets of a cgroup's sockets have, if the program at the
-// cgroup has not seen them: the class, and the queue for what fits no rule. It is an
-// element of Sockets.Owners.
+// owner says which lane packets of a cgroup's sockets have (plan.Lane): the class, and the queue
+// for what fits no rule. It is an element of Sockets.Owners.
 type owner struct {
 	ID   uint64
-	Mark uint32
-}
-
-// portless are the classes that packets come to by no port and no cgroup: parts of
-// Weir, whose sockets mark for themselves, and workloads whose network is not up.
-func portless(s plan.State) []plan.ClassID {
-	var list []plan.ClassID
-	for _, class := range s.Classes {
-		if class.ID != 0 && !class.Group && !slices.ContainsFunc(s.Ports, func(p plan.Port) bool { return p.Class == class.ID }) {
-			list = append(list, class.ID)
-		}
-	}
-	return list
+	Lane uint32
 }
 
 // owned is a cgroup of a workload.
@@ -155,51 +146,25 @@ func levelOf(path string) int {
 	return -1
 }
 
-// ownCgroup is the id of this process's cgroup. It is 0 where containers may be in the
-// same one: on hosts without cgroups of version 2, or whose processes are in version 1; and
-// in a cgroup namespace, from which it is not known: its path there begins elsewhere.
-func ownCgroup() uint64 {
-	hierarchy := cgroups.Read()
-	text, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil || hierarchy.Trouble() != "" || !cgroups.FromTop() {
-		return 0
-	}
-	group, err := openCgroup(filepath.Join(hierarchy.Root, cgroups.Of(string(text))))
-	if err != nil {
-		return 0
-	}
-	defer group.Close()
-	return group.id
-}
-
 // Sockets says to which class the packets of local sockets belong: that of the cgroup
-// that the socket was made in, whatever mark they carry.
+// that the socket was made in, whatever they carry.
 type Sockets struct {
-	Self   uint64            // id of the agent's own cgroup; 0 = none
 	Levels uint32            // bit i = a cgroup of Owners is i below the top
 	Sealed bool              // a workload is known by its cgroup alone, so that what stands above links seals its packets
-	Owners map[uint64]uint32 // by the id of a cgroup, or the complement of a class that the agent's sockets may choose
+	Owners map[uint64]uint32 // lanes by the ids of cgroups
 }
 
 // Sockets returns what a link with this state has to know of local sockets. Cgroups that
 // are gone are left out.
 func (m *Marker) Sockets(state plan.State) (Sockets, error) {
-	s := Sockets{Self: m.self, Owners: map[uint64]uint32{}}
+	s := Sockets{Owners: map[uint64]uint32{}}
 	groups, err := ownersOf(state)
 	gone, failed := remnants{m}.of(state)
 	err = errors.Join(err, failed)
-	var choices []plan.ClassID
-	if m.self != 0 {
-		choices = portless(state)
-	}
-	for _, o := range slices.Concat(fitting(gone, mostOwners-len(groups)-len(choices)), groups) {
-		s.Owners[o.id] = m.mask.Value(o.class, o.queue)
+	for _, o := range slices.Concat(fitting(gone, mostOwners-len(groups)), groups) {
+		s.Owners[o.id] = plan.Lane(o.class, o.queue)
 		s.Levels |= o.levels
 		s.Sealed = s.Sealed || o.marked
-	}
-	for _, class := range choices {
-		mark := m.mask.Value(class, 0)
-		s.Owners[^uint64(mark)] = mark
 	}
 	return s, err
 }
@@ -224,7 +189,7 @@ func fitting(gone []owned, room int) []owned {
 
 // reown adds the cgroups whose sockets are to be recognised.
 func (p *program) reown(s Sockets) {
-	p.place.Levels, p.place.Self = s.Levels, s.Self
+	p.place.Levels = s.Levels
 	for _, id := range slices.Sorted(maps.Keys(s.Owners)) {
 		p.owner = append(p.owner, owner{id, s.Owners[id]})
 	}

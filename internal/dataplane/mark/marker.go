@@ -18,20 +18,16 @@ import (
 	"weir/internal/plan"
 )
 
-// DefaultMask are the bits of skb->mark that are written if Options.MarkMask is 0.
-const DefaultMask = uint32(plan.DefaultMask)
-
 // Marker attaches and detaches marking programs in the network namespace in
 // which it was made. Its methods may be called from several goroutines, but the
 // kernel looks for devices in the namespace of the calling thread.
 type Marker struct {
-	mu   sync.Mutex
-	conn *device.Conn
-	opts dataplane.Options
-	mask plan.Mask
-	tcx  bool   // this kernel has it
-	self uint64 // id of this process's cgroup, 0 if it cannot be told from others'
-	log  *slog.Logger
+	mu      sync.Mutex
+	conn    *device.Conn
+	opts    dataplane.Options
+	carrier plan.Carrier
+	tcx     bool // this kernel has it
+	log     *slog.Logger
 
 	identified map[ebpf.ProgramID]identity // by identify
 	sealed     map[sealedPlace]bool        // where sealer.set has put its program
@@ -80,15 +76,17 @@ type attachment interface {
 // New prepares for marking. The error wraps dataplane.ErrPrivilege if the
 // process may not do it.
 func New(opts dataplane.Options, log *slog.Logger) (*Marker, error) {
-	mask := cmp.Or(plan.Mask(opts.MarkMask), plan.DefaultMask)
-	if err := mask.Check(); err != nil {
-		return nil, err
+	carrier := opts.Carrier()
+	if carrier.Mask != 0 {
+		if err := carrier.Mask.Check(); err != nil {
+			return nil, err
+		}
 	}
 	conn, err := device.Open()
 	if err != nil {
 		return nil, err
 	}
-	return &Marker{conn: conn, opts: opts, mask: mask, tcx: haveTCX(), self: ownCgroup(), log: log}, nil
+	return &Marker{conn: conn, opts: opts, carrier: carrier, tcx: haveTCX(), log: log}, nil
 }
 
 // at is how this kernel attaches to a hook.
@@ -123,8 +121,7 @@ func (m *Marker) Attach(port plan.Port, marking Marking) error {
 }
 
 // AttachLink puts the program to a link that gives packets of local sockets the class
-// of their cgroup, but for those of this process, which may choose a class without
-// ports, and does for class 0 (the host's own packets, and what Open vSwitch forwards)
+// of their cgroup and the queue by the rules of that class, and does for class 0 (the host's own packets, and what Open vSwitch forwards)
 // what Attach does for ports. It writes the DSCP of cgroups' classes, too. Cgroups of
 // the state that are gone are left out. Pins of links that are gone are removed.
 //
@@ -145,7 +142,7 @@ func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 		return err
 	}
 	err = m.attach(egress, dev.Index, dev.Name, 0, MarkingOf(host), func(p *program) {
-		p.rewriteLate(m.mask, lateOf(state))
+		p.serveLate(lateOf(state))
 		p.reown(sockets)
 	})
 	if err != nil {
@@ -155,8 +152,8 @@ func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 }
 
 // AttachLinkRules is AttachLink for a link whose qdisc checks local sockets itself, with
-// Sockets. The link gets the program only if class 0 has rules or a DSCP, or a cgroup
-// has a DSCP; otherwise AttachLinkRules takes off the one that is there.
+// Sockets. The link gets the program only if class 0 or the class of a cgroup has rules or a
+// DSCP; otherwise AttachLinkRules takes off the one that is there.
 func (m *Marker) AttachLinkRules(dev device.Device, state plan.State) error {
 	if linkHasRules(state) || m.opts.IFB() {
 		return m.AttachLink(dev, state)
@@ -197,7 +194,7 @@ func (m *Marker) attach(h hook, ifindex int, name string, class plan.ClassID, ma
 		return device.Explain(fmt.Sprintf("mark packets of %s (device %d) with class %d", name, ifindex, class), err)
 	}
 	header := 0
-	if h == egress || !marking.empty() || h == inward && m.opts.Inward.Area != nil {
+	if h == egress || h == above || !marking.empty() || h == inward && m.opts.Inward.Area != nil {
 		dev, err := m.conn.LookupIndex(ifindex)
 		if err != nil {
 			return explain(err)
@@ -206,7 +203,7 @@ func (m *Marker) attach(h hook, ifindex int, name string, class plan.ClassID, ma
 			header = ethernetHeader
 		}
 	}
-	want, err := compile(h.program, class, m.mask, marking, header)
+	want, err := compile(h.program, class, m.carrier, marking, header)
 	if err != nil {
 		return explain(err)
 	}
@@ -272,7 +269,7 @@ func (m *Marker) Release() error {
 // that are carried to an IFB go on being so.
 func (m *Marker) CleanupAll() error {
 	if m.opts.Inward != nil {
-		outward := &Marker{conn: m.conn, opts: m.opts, mask: m.mask, tcx: m.tcx, log: m.log}
+		outward := &Marker{conn: m.conn, opts: m.opts, carrier: m.carrier, tcx: m.tcx, log: m.log}
 		outward.opts.Inward = nil
 		return outward.CleanupAll()
 	}
@@ -316,7 +313,7 @@ func (m *Marker) Close() error { return m.conn.Close() }
 // device that cannot exist: a kernel that knows tcx misses the device, an older
 // one does not understand the question.
 var haveTCX = sync.OnceValue(func() bool {
-	nothing, err := compile(ingress.program, 0, plan.DefaultMask, Marking{}, 0)
+	nothing, err := compile(ingress.program, 0, plan.Carrier{}, Marking{}, 0)
 	if err != nil {
 		return false
 	}

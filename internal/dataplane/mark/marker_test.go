@@ -22,11 +22,12 @@ import (
 func TestProgramSetsOnlyItsBits(t *testing.T) {
 	netnstest.New(t) // skips without root
 	for _, tt := range []struct{ mask, before, want uint32 }{
+		{0, 0xdead4001, 0xdead4001},
 		{0xffff0000, 0x00000001, 0x00030001},
 		{0xffff0000, 0xdead4000, 0x00034000},
 		{0x00fff000, 0xffffffff, 0xff003fff},
 	} {
-		prog := mustLoad(t, 3, tt.mask)
+		prog := mustLoad(t, 3, plan.Carrier{Mask: plan.Mask(tt.mask)})
 		defer prog.Close()
 		context := make([]byte, 192) // struct __sk_buff, of which mark is at 8
 		le32(context[8:], tt.before)
@@ -45,9 +46,9 @@ func TestProgramSetsOnlyItsBits(t *testing.T) {
 }
 
 // mustLoad loads the program of a workload without rules.
-func mustLoad(t *testing.T, class plan.ClassID, mask uint32) *ebpf.Program {
+func mustLoad(t *testing.T, class plan.ClassID, carrier plan.Carrier) *ebpf.Program {
 	t.Helper()
-	p, err := compile(ingress.program, class, plan.Mask(mask), Marking{}, 0)
+	p, err := compile(ingress.program, class, carrier, Marking{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func TestForeignTCXStays(t *testing.T) {
 	host := netnstest.Enter(t)
 	m := newMarker(t, netnstest.Options(t), "tcx")
 	a := addPort(t, host, m, "a0")
-	theirs := mustLoad(t, 99, DefaultMask)
+	theirs := mustLoad(t, 99, plan.Carrier{})
 	defer theirs.Close()
 	foreign, err := link.AttachTCX(link.TCXOptions{Interface: a.Ifindex, Program: theirs, Attach: ebpf.AttachTCXIngress})
 	if err != nil {
@@ -239,7 +240,7 @@ func TestEarlierVersion(t *testing.T) {
 	a := addPort(t, host, m, "a0")
 	a.Class = 3
 	constants, err := ebpf.NewMap(&ebpf.MapSpec{Name: constantsMap, Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1,
-		Contents: []ebpf.MapKV{{Key: uint32(0), Value: []uint32{^DefaultMask, 3 << 16}}}})
+		Contents: []ebpf.MapKV{{Key: uint32(0), Value: []uint32{^uint32(plan.UsualMask), 3 << 16}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +272,7 @@ func TestEarlierVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := programAt(t, m, ingress, a.Ifindex)
-	if who, err := identify(now); err != nil || now == before || who.digest != uint64(seal(3)) {
+	if who, err := identify(now); err != nil || now == before || who.digest != uint64(plan.Carrier{}.Seal(3, 0)) {
 		t.Errorf("program %d after %d, %+v, %v; want another one, with the seal of class 3", now, before, who, err)
 	}
 	wantPorts(t, m, a)
@@ -280,7 +281,7 @@ func TestEarlierVersion(t *testing.T) {
 // 200 ports come and go: no program, pin or file descriptor stays.
 func TestChurnLeavesNothing(t *testing.T) {
 	ways(t, func(t *testing.T, host *netnstest.Netns, m *Marker) {
-		m.mask = 0x3ffc0000 // used by no other test
+		m.carrier.Mask = 0x3ffc0000 // used by no other test
 		files := countFiles(t)
 		for round := range 10 {
 			for i := range 20 {
@@ -291,7 +292,7 @@ func TestChurnLeavesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if n := countPrograms(t, m.mask); n < 20 {
+			if n := countPrograms(t, m.carrier.Mask); n < 20 {
 				t.Fatalf("%d marking programs are seen, should be 20 at least", n)
 			}
 			host.Run("ip", "link", "del", "group", "7")
@@ -300,7 +301,7 @@ func TestChurnLeavesNothing(t *testing.T) {
 		if now := countFiles(t); now != files {
 			t.Errorf("%d open files, %d before", now, files)
 		}
-		awaitNoPrograms(t, m.mask)
+		awaitNoPrograms(t, m.carrier.Mask)
 		pins, err := m.conn.PinDir(m.opts, ingress.folder)
 		if err != nil {
 			t.Fatal(err)

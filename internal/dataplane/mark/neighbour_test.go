@@ -3,6 +3,7 @@
 package mark
 
 import (
+	"fmt"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -24,9 +25,13 @@ type neighbour struct {
 	looked string
 	// program, if any, is what it runs at the pod's port: it writes this mark.
 	program uint32
-	mask    plan.Mask
-	// mark is what the packets have at the uplink, where the others look for theirs.
+	// mark is what the packets have at the uplink without Weir, where the others look for theirs.
 	mark uint32
+	// masked is the same with Weir's bits, if it is given some.
+	mask   plan.Mask
+	masked uint32
+	// lost says that only a mask carries the class.
+	lost bool
 }
 
 const (
@@ -93,39 +98,94 @@ iptables -w -t nat -A FLANNEL-POSTRTG -s 10.65.0.0/16 ! -d 10.65.0.0/16 -j MASQU
 tc filter add dev cali1 ingress u32 match u32 0 0 flowid 1:123`
 )
 
+const (
+	assigned = `nft -f - <<END
+table ip theirs {
+	chain in {
+		type filter hook prerouting priority mangle
+		meta mark set 7
+	}
+}
+END`
+
+	// A firewall that keeps the whole mark of a connection, and lets it pass by what it has kept.
+	saved = `nft -f - <<END
+table ip theirs {
+	chain in {
+		type filter hook prerouting priority mangle
+		ct state new meta mark set meta mark | 0x90000
+		ct state new ct mark set meta mark
+		meta mark set ct mark
+	}
+	chain forward {
+		type filter hook forward priority filter; policy drop
+		ct mark 0x90000 meta mark 0x90000 counter accept
+		ct direction reply accept
+	}
+}
+END`
+	savedLooked = `nft list chain ip theirs forward | sed -n 's/.*packets \([0-9]*\) .*/\1/p'`
+
+	// As a transparent proxy has it. The route to the server is in no other table.
+	routed = `nft -f - <<END
+table ip theirs {
+	chain in {
+		type filter hook prerouting priority mangle
+		iifname "cali1" meta mark set meta mark | 1
+	}
+}
+END
+ip rule add fwmark 1 lookup 100
+ip route add 10.77.0.254 dev up0 table 100
+ip route add unreachable 10.77.0.254`
+)
+
 var neighbours = []neighbour{
-	{name: "none", mask: plan.DefaultMask, mark: 0x50000},
-	{name: "kube-proxy by iptables", rules: kubeProxy, looked: kubeProxyLooked, mask: plan.DefaultMask, mark: 0x50000},
-	{name: "kube-proxy by nftables", rules: kubeProxyNFT, looked: kubeProxyNFTLooked, mask: plan.DefaultMask, mark: 0x50000},
-	{name: "flannel beside kube-proxy", rules: flannel + "\n" + strings.ReplaceAll(kubeProxy, "-t nat -A PREROUTING -j", "-t nat -A PREROUTING -s 192.0.2.1 -j"), looked: flannelLooked, mask: plan.DefaultMask, mark: 0x50000},
-	{name: "a filter of tc", rules: filter, mask: plan.DefaultMask, mark: 0x50000},
-	{name: "a filter of tc, bit 15 without a class", rules: strings.ReplaceAll(filter, "1:123", "1:8001"), mask: plan.DefaultMask, mark: 0x50000},
-	// Calico overwrites the low bits of the default mask.
-	{name: "calico, the default mask", rules: calico, looked: calicoLooked, mask: plan.DefaultMask, mark: 0x10000},
-	{name: "calico, the mask that weir doctor names", rules: calico, looked: calicoLooked, mask: 0xfffe, mark: 0x1000a},
-	{name: "calico and kube-proxy", rules: calico + "\n" + kubeProxy, looked: kubeProxyLooked, mask: 0x3fff, mark: 0x10005},
+	{name: "none", mask: plan.UsualMask, masked: 0x50000},
+	{name: "kube-proxy by iptables", rules: kubeProxy, looked: kubeProxyLooked, mask: plan.UsualMask, masked: 0x50000},
+	{name: "kube-proxy by nftables", rules: kubeProxyNFT, looked: kubeProxyNFTLooked, mask: plan.UsualMask, masked: 0x50000},
+	{name: "flannel beside kube-proxy", rules: flannel + "\n" + strings.ReplaceAll(kubeProxy, "-t nat -A PREROUTING -j", "-t nat -A PREROUTING -s 192.0.2.1 -j"), looked: flannelLooked, mask: plan.UsualMask, masked: 0x50000},
+	{name: "a filter of tc", rules: filter, mask: plan.UsualMask, masked: 0x50000, lost: true},
+	{name: "a filter of tc, bit 15 without a class", rules: strings.ReplaceAll(filter, "1:123", "1:8000"), lost: true},
+	// Calico overwrites the low bits of the usual mask.
+	{name: "calico", rules: calico, looked: calicoLooked, mark: 0x10000, mask: plan.UsualMask, masked: 0x10000},
+	{name: "calico, the mask that weir doctor names", rules: calico, looked: calicoLooked, mark: 0x10000, mask: 0xfffe, masked: 0x1000a},
+	{name: "calico and kube-proxy", rules: calico + "\n" + kubeProxy, looked: kubeProxyLooked, mark: 0x10000, mask: 0x3fff, masked: 0x10005},
 	// Cilium assigns the whole mark (set_identity_mark).
-	{name: "cilium, the default mask", program: 1234<<16 | 0xf00, mask: plan.DefaultMask, mark: 1234<<16 | 0xf00},
-	{name: "cilium, the bits that it does not use", program: 1234<<16 | 0xf00, mask: 0xf000, mark: 1234<<16 | 0xf00},
+	{name: "cilium", program: 1234<<16 | 0xf00, mark: 1234<<16 | 0xf00, mask: plan.UsualMask, masked: 1234<<16 | 0xf00},
+	{name: "cilium, the bits that it does not use", program: 1234<<16 | 0xf00, mark: 1234<<16 | 0xf00, mask: 0xf000, masked: 1234<<16 | 0xf00},
+	{name: "a mark without a mask", rules: assigned, mark: 7, mask: plan.UsualMask, masked: 7},
+	{name: "a mark of the connection, saved and restored", rules: saved, looked: savedLooked, mark: 0x90000},
+	{name: "a rule of routing that compares the whole mark", rules: routed, mark: 1},
 }
 
 // TestNeighbours sends a packet from a pod by routing to the uplink past what other products do to
-// the mark. The pod's class arrives in each case, by the seal where the mark is overwritten, and so
-// do their bits; their own rules find what they look for.
+// the mark. Nothing of theirs is different from a host without Weir, and the pod's class arrives.
+// With a mask it arrives, too, where a filter of tc has taken the seal.
 func TestNeighbours(t *testing.T) {
 	for _, n := range neighbours {
-		t.Run(n.name, func(t *testing.T) {
-			for _, tool := range []string{"iptables", "nft"} {
-				if _, err := exec.LookPath(tool); err != nil && strings.Contains(n.rules, tool+" ") {
-					t.Skip("skipped: needs " + tool)
-				}
-			}
-			host := netnstest.Enter(t)
-			marktest.NoIPv6(host)
-			m := newMarker(t, netnstest.Options(t), "tcx")
-			m.mask = n.mask
-			box, server := netnstest.New(t), netnstest.New(t)
-			host.Run("sh", "-ec", `echo 1 >/proc/sys/net/ipv4/ip_forward
+		carriers := []plan.Carrier{{}, {Cilium: true}}
+		if n.mask != 0 {
+			carriers = append(carriers, plan.Carrier{Mask: n.mask}, plan.Carrier{Mask: n.mask, Cilium: true})
+		}
+		for _, carrier := range carriers {
+			t.Run(fmt.Sprintf("%s/%#x,%v", n.name, uint32(carrier.Mask), carrier.Cilium), func(t *testing.T) { n.passes(t, carrier) })
+		}
+	}
+}
+
+func (n neighbour) passes(t *testing.T, carrier plan.Carrier) {
+	for _, tool := range []string{"iptables", "nft"} {
+		if _, err := exec.LookPath(tool); err != nil && strings.Contains(n.rules, tool+" ") {
+			t.Skip("skipped: needs " + tool)
+		}
+	}
+	host := netnstest.Enter(t)
+	marktest.NoIPv6(host)
+	m := newMarker(t, netnstest.Options(t), "tcx")
+	m.carrier = carrier
+	box, server := netnstest.New(t), netnstest.New(t)
+	host.Run("sh", "-ec", `echo 1 >/proc/sys/net/ipv4/ip_forward
 ip link add cali1 type veth peer name eth0 netns `+box.Name+`
 ip link add up0 type veth peer name eth0 netns `+server.Name+`
 ip addr add 10.65.0.1/32 dev cali1
@@ -133,73 +193,48 @@ ip link set cali1 up
 ip route add 10.65.0.2 dev cali1
 ip addr add 10.77.0.1/24 dev up0
 ip link set up0 up`)
-			box.Run("sh", "-ec", `ip addr add 10.65.0.2/32 dev eth0
+	box.Run("sh", "-ec", `ip addr add 10.65.0.2/32 dev eth0
 ip link set eth0 up
 ip route add 10.65.0.1 dev eth0
 ip route add default via 10.65.0.1`)
-			server.Run("sh", "-ec", `ip addr add 10.77.0.254/24 dev eth0
+	server.Run("sh", "-ec", `ip addr add 10.77.0.254/24 dev eth0
 ip link set eth0 up
 ip route add 10.65.0.0/16 via 10.77.0.1`)
-			port, err := m.conn.Lookup("cali1")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n.program != 0 {
-				marktest.Overwrite(t, port.Index, n.program) // it was there before Weir
-			}
-			if err := m.Attach(plan.Port{Device: "cali1", Ifindex: port.Index, Class: 5}, Marking{}); err != nil {
-				t.Fatal(err)
-			}
-			if n.rules != "" {
-				host.Run("sh", "-ec", n.rules)
-			}
-			uplink, err := m.conn.Lookup("up0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			mark, tcIndex := witness(t, uplink.Index, ebpf.AttachTCXEgress), witnessOf(t, skbTCIndex, uplink.Index, ebpf.AttachTCXEgress)
-			box.Run("ping", "-c", "1", "-W", "5", "10.77.0.254")
-			if class := classOf(m.mask, mark(), tcIndex()); class != 5 {
-				t.Errorf("class %d at the uplink, want 5 (mark %#x, tc_index %#x)", class, mark(), tcIndex())
-			}
-			if mark() != n.mark {
-				t.Errorf("mark %#x at the uplink, want %#x", mark(), n.mark)
-			}
-			if n.looked == "" {
-				return
-			}
-			if packets, err := strconv.Atoi(strings.TrimSpace(host.Run("sh", "-ec", n.looked))); err != nil || packets == 0 {
-				t.Errorf("the rule that looks for its bits has found %d packets (%v)", packets, err)
-			}
-		})
+	port, err := m.conn.Lookup("cali1")
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-// classOf returns the class of a packet as the qdisc finds it (bpf/marking/seal.h).
-func classOf(mask plan.Mask, mark, tcIndex uint32) plan.ClassID {
-	const sealed, shift = 0x8000, 5
-	if class := plan.ClassID(tcIndex >> shift & (sealed>>shift - 1)); tcIndex&sealed != 0 && class != 0 {
-		return class
+	if n.program != 0 {
+		marktest.Overwrite(t, port.Index, n.program) // it was there before Weir
 	}
-	class, _ := mask.Split(mark)
-	return class
-}
-
-// TestSeal holds what docs/kubernetes.md says of Cilium: the bits of skb->tc_index by which it
-// skips proxies, services and its firewall stay clear, whatever the class.
-func TestSeal(t *testing.T) {
-	const flagsOfCilium = 0x1f
-	for class := range plan.ClassID(plan.MaxClasses) {
-		got := seal(class)
-		if got&flagsOfCilium != 0 || got>>16 != 0 {
-			t.Fatalf("class %d: seal %#x", class, got)
-		}
-		mark := plan.DefaultMask.Value(class, 3)
-		if found := classOf(plan.DefaultMask, mark, got); found != class {
-			t.Fatalf("class %d: seal %#x and mark %#x say %d", class, got, mark, found)
-		}
-		if found := classOf(plan.DefaultMask, 0xffff_ffff, got); class != 0 && class < 1024 && found != class {
-			t.Fatalf("class %d: with its mark overwritten, seal %#x says %d", class, got, found)
-		}
+	if err := m.Attach(plan.Port{Device: "cali1", Ifindex: port.Index, Class: 5}, Marking{}); err != nil {
+		t.Fatal(err)
+	}
+	if n.rules != "" {
+		host.Run("sh", "-ec", n.rules)
+	}
+	uplink, err := m.conn.Lookup("up0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark, tcIndex := witness(t, uplink.Index, ebpf.AttachTCXEgress), witnessOf(t, skbTCIndex, uplink.Index, ebpf.AttachTCXEgress)
+	box.Run("ping", "-c", "1", "-W", "5", "10.77.0.254")
+	wantClass, wantMark := plan.ClassID(5), n.mark
+	if carrier.Mask != 0 {
+		wantMark = n.masked
+	} else if n.lost {
+		wantClass = 0
+	}
+	if class, _ := carrier.Split(tcIndex(), mark()); class != wantClass {
+		t.Errorf("class %d at the uplink, want %d (mark %#x, tc_index %#x)", class, wantClass, mark(), tcIndex())
+	}
+	if mark() != wantMark {
+		t.Errorf("mark %#x at the uplink, want %#x", mark(), wantMark)
+	}
+	if n.looked == "" {
+		return
+	}
+	if packets, err := strconv.Atoi(strings.TrimSpace(host.Run("sh", "-ec", n.looked))); err != nil || packets == 0 {
+		t.Errorf("the rule that looks for its bits has found %d packets (%v)", packets, err)
 	}
 }

@@ -109,14 +109,14 @@ func (p program) spec() (*ebpf.CollectionSpec, error) {
 	delete(spec.Variables, classifyVarWeirRules) // as large as all of them
 	if late := spec.Maps[classifyMapWeirLate]; len(p.late) > 0 {
 		late.MaxEntries = uint32(len(p.late))
-		for _, c := range p.late {
-			late.Contents = append(late.Contents, ebpf.MapKV{Key: c.Mark, Value: c.DSCP})
+		for class, c := range p.late {
+			late.Contents = append(late.Contents, ebpf.MapKV{Key: class, Value: c})
 		}
 	}
 	if owners := spec.Maps[classifyMapWeirOwners]; len(p.owner) > 0 {
 		owners.MaxEntries = uint32(len(p.owner))
 		for _, o := range p.owner {
-			owners.Contents = append(owners.Contents, ebpf.MapKV{Key: o.ID, Value: o.Mark})
+			owners.Contents = append(owners.Contents, ebpf.MapKV{Key: o.ID, Value: o.Lane})
 		}
 	}
 	if len(p.rules) == 0 {
@@ -238,16 +238,24 @@ func identifyBy(id ebpf.MapID, name string) (identity, error) {
 	switch {
 	case uintptr(len(value)) != placeSize[name]:
 	case name == programName:
-		who.digest = uint64(binary.NativeEndian.Uint32(value[unsafe.Offsetof(constants{}.Seal):]))
+		who.seal = binary.NativeEndian.Uint32(value[unsafe.Offsetof(constants{}.Seal):])
+		who.digest = uint64(who.seal)
 	default:
+		who.seal = binary.NativeEndian.Uint32(value[unsafe.Offsetof(classifyWeirPlace{}.Seal):])
 		who.digest = binary.NativeEndian.Uint64(value[unsafe.Offsetof(classifyWeirPlace{}.Digest):])
 		who.levels = binary.NativeEndian.Uint32(value[unsafe.Offsetof(classifyWeirPlace{}.Levels):])
 	}
 	return who, nil
 }
 
-// class is the class number that the program writes.
+// class is the class number that the program writes. Where it writes a mark, that says it: so do
+// the programs of former versions.
 func (i identity) class() plan.ClassID {
-	class, _ := plan.Mask(^i.keep).Split(i.value)
+	mask := plan.Mask(^i.keep)
+	if mask == 0 {
+		class, _ := plan.Carrier{}.Split(i.seal, 0)
+		return class
+	}
+	class, _ := mask.Split(i.value)
 	return class
 }

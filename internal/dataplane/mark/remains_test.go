@@ -32,7 +32,7 @@ func TestSocketsOutliveTheirCgroup(t *testing.T) {
 			attachTo(t, m, port)
 			id := cgroupID(t, port.Cgroup)
 			want, err := m.Sockets(state)
-			if err != nil || want.Owners[id] != 0x60000 || want.Sealed == sockets {
+			if err != nil || want.Owners[id] != 6 || want.Sealed == sockets {
 				t.Fatalf("sockets %+v, %v", want, err)
 			}
 			open := marktest.SocketOf(t, port.Cgroup)
@@ -42,7 +42,7 @@ func TestSocketsOutliveTheirCgroup(t *testing.T) {
 			state.Ports = nil
 			wantPorts(t, m)
 			for range 2 { // the second time another agent
-				if got, err := m.Sockets(state); err != nil || got.Owners[id] != 0x60000 || got.Levels != want.Levels {
+				if got, err := m.Sockets(state); err != nil || got.Owners[id] != 6 || got.Levels != want.Levels {
 					t.Errorf("after its end: %+v, %v; want %+v", got, err, want)
 				}
 				if bound, err := m.bypass().isBound(id); err != nil || noRefusal() == nil && bound == sockets {
@@ -83,7 +83,7 @@ func TestCgroupWithoutProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantPorts(t, m)
-	if got, err := m.Sockets(state); err != nil || got.Owners[id] != 0x60000 {
+	if got, err := m.Sockets(state); err != nil || got.Owners[id] != 6 {
 		t.Errorf("after its end: %+v, %v", got, err)
 	}
 	attachTo(t, m, port) // it begins again

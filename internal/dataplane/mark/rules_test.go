@@ -222,11 +222,13 @@ func witnessOf(t *testing.T, field int16, ifindex int, attach ebpf.AttachType, f
 	}
 }
 
-// Packets of processes in a cgroup carry its class and queue; of one in a cgroup
-// inside of it, the inner one's (on kernels that can say so).
+// With a mask, packets of processes in a cgroup are marked with its class and queue; of one in a
+// cgroup inside of it, with the inner one's (on kernels that can say so).
 func TestCgroup(t *testing.T) {
 	host := netnstest.Enter(t)
-	m := newMarker(t, netnstest.Options(t), "tcx")
+	opts := netnstest.Options(t)
+	opts.MarkMask = uint32(plan.UsualMask)
+	m := newMarker(t, opts, "tcx")
 	outer := marktest.Cgroup(t)
 	inner := filepath.Join(outer, "inner")
 	if err := os.Mkdir(inner, 0o755); err != nil {
@@ -299,6 +301,43 @@ func TestCgroup(t *testing.T) {
 	}
 }
 
+// Without a mask the packets of sockets have the class of their cgroup, and the queue of its rules,
+// at the link and at a device above it, where the rules see what a tunnel hides at the link. Their
+// mark stays what the process has set, 0 here.
+func TestQueuesOfSockets(t *testing.T) {
+	ways(t, func(t *testing.T, host *netnstest.Netns, m *Marker) {
+		marktest.NoIPv6(host)
+		group := marktest.Cgroup(t)
+		up := addPort(t, host, m, "up0")
+		host.Run("sh", "-ec", `ip addr add 192.0.2.1/24 dev up0
+ip neigh add 192.0.2.9 lladdr 02:00:00:00:00:09 dev up0
+ip link add vx0 type vxlan id 7 dstport 4789 remote 192.0.2.9 dev up0
+ip addr add 198.51.100.1/24 dev vx0
+ip link set vx0 up
+ip neigh add 198.51.100.9 lladdr 02:00:00:00:00:19 dev vx0`)
+		rules := marking(t, "{udp: 5001}", "{udp: 5002}", "")
+		state := plan.State{
+			Classes: []plan.Class{{ID: 0}, {ID: 6, Queues: rules.Queues}},
+			Ports:   []plan.Port{{Cgroup: group, Class: 6}},
+		}
+		must(t, m.Attach(state.Ports[0], rules))
+		must(t, m.AttachLinkRules(lookup(t, m, "up0"), state))
+		mark := witness(t, up.Ifindex, ebpf.AttachTCXEgress, onlyTransport...)
+		tcIndex := witnessOf(t, skbTCIndex, up.Ifindex, ebpf.AttachTCXEgress, onlyTransport...)
+		for _, to := range []string{"192.0.2.9", "198.51.100.9"} {
+			for port, queue := range map[int]int{5001: 0, 5002: 1, 5003: 2} {
+				if !m.tcx && to == "192.0.2.9" {
+					continue // a filter at the link comes behind the witness
+				}
+				host.Run("sh", "-c", fmt.Sprintf("echo $$ > %s/cgroup.procs && exec bash -c 'echo x > /dev/udp/%s/%d'", group, to, port))
+				if got, q := m.carrier.Split(tcIndex(), mark()); got != 6 || q != queue || mark() != 0 {
+					t.Errorf("to %s:%d: class %d, queue %d, want 6, %d; mark %#x", to, port, got, q, queue, mark())
+				}
+			}
+		}
+	})
+}
+
 func TestCgroupRefuses(t *testing.T) {
 	netnstest.Enter(t)
 	m := newMarker(t, netnstest.Options(t), "tcx")
@@ -326,7 +365,7 @@ func TestMaxRules(t *testing.T) {
 	}
 	most := marking(t, "["+strings.Join(list, ", ")+"]", "")
 	for _, name := range []string{classifyProgWeirRulesPort, classifyProgWeirRulesLink, classifyProgWeirRulesCgrp} {
-		info, err := loadAs(t, name, 0, plan.DefaultMask, most).Info()
+		info, err := loadAs(t, name, 0, plan.Carrier{}, most).Info()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,7 +373,7 @@ func TestMaxRules(t *testing.T) {
 		t.Logf("%s with %d rules: the verifier looked at %d instructions", name, classify.MaxRules, insns)
 	}
 	over := marking(t, "["+strings.Join(append(list[1:], "{udp: [9, 11]}"), ", ")+"]", "")
-	_, err := compile(ingress.program, 1, plan.DefaultMask, over, ethernetHeader)
+	_, err := compile(ingress.program, 1, plan.Carrier{}, over, ethernetHeader)
 	var mistake *invalid.Error
 	if !errors.As(err, &mistake) {
 		t.Errorf("%d rules: %v, want a *invalid.Error", classify.MaxRules+1, err)
@@ -352,12 +391,12 @@ func TestLateDSCP(t *testing.T) {
 		Classes: []plan.Class{{ID: 0}, {ID: 6, Queues: six.Queues, DSCP: six.DSCP}, {ID: 7}},
 		Ports:   []plan.Port{{Cgroup: "/six", Class: 6}, {Cgroup: "/six/again", Class: 6}, {Cgroup: "/seven", Class: 7}},
 	}
-	p, err := compile(egress.program, 0, plan.DefaultMask, Marking{}, ethernetHeader)
+	p, err := compile(egress.program, 0, plan.Carrier{}, Marking{}, ethernetHeader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	bare := p.identity()
-	p.rewriteLate(plan.DefaultMask, lateOf(state))
+	p.serveLate(lateOf(state))
 	if p.identity() == bare {
 		t.Error("the codepoints are not in the digest")
 	}
@@ -366,16 +405,21 @@ func TestLateDSCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer prog.Close()
+	sealed := marktest.Sealed(t, prog, ebpf.AttachTCXEgress)
 	for _, tt := range []struct {
 		class plan.ClassID
 		queue int
 		want  uint8
 	}{{6, 0, le}, {6, 1, ef}, {6, 5, le}, {7, 0, 0}, {0, 0, 0}} {
-		mark := plan.DefaultMask.Value(tt.class, tt.queue) | 0x4000
+		const mark = 0x4000
+		seal := plan.Carrier{}.Seal(tt.class, tt.queue)
 		for _, frame := range [][]byte{packet4(17), packet6(17)} {
-			after, out, _ := run(t, prog, frame, mark, 0)
+			after, out := runFrom(t, sealed, 0, frame, mark, seal, 0)
 			if got := classify.DecodeEthernet(out); got.DSCP != tt.want || after != mark {
 				t.Errorf("class %d, queue %d: codepoint %d, want %d; mark %#x -> %#x", tt.class, tt.queue, got.DSCP, tt.want, mark, after)
+			}
+			if _, out := runFrom(t, sealed, 2, frame, mark, seal, 0); classify.DecodeEthernet(out).DSCP != 0 {
+				t.Errorf("class %d, queue %d: the codepoint of a container's packet was changed", tt.class, tt.queue)
 			}
 		}
 	}

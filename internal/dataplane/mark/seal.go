@@ -45,7 +45,7 @@ func (s sealer) set(link device.Device, state plan.State, sockets Sockets) error
 	}
 	s.sealed = map[sealedPlace]bool{}
 	for _, dev := range devices {
-		if err := s.attachTo(dev, sockets); err != nil && !errors.Is(err, dataplane.ErrNoDevice) {
+		if err := s.attachTo(dev, state, sockets); err != nil && !errors.Is(err, dataplane.ErrNoDevice) {
 			return err
 		}
 		s.sealed[sealedPlace{above, dev.Index}] = true
@@ -55,14 +55,15 @@ func (s sealer) set(link device.Device, state plan.State, sockets Sockets) error
 }
 
 // attachTo brings the program to a device.
-func (s sealer) attachTo(dev device.Device, sockets Sockets) error {
-	return s.attach(above, dev.Index, dev.Name, 0, Marking{}, s.seals(sockets))
+func (s sealer) attachTo(dev device.Device, state plan.State, sockets Sockets) error {
+	return s.attach(above, dev.Index, dev.Name, 0, Marking{}, s.seals(state, sockets))
 }
 
 // seals makes a program one that seals. It is the one at lo, if that is the wanted one: the
 // kernel takes a while to verify one, and many devices may be above the links of a host.
-func (s sealer) seals(sockets Sockets) func(*program) {
+func (s sealer) seals(state plan.State, sockets Sockets) func(*program) {
 	return func(p *program) {
+		p.serveLate(lateOf(state))
 		p.reown(sockets)
 		want := p.identity()
 		p.running = func() *ebpf.Program { return s.running(want) }

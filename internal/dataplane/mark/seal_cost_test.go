@@ -66,7 +66,7 @@ func BenchmarkSeal(b *testing.B) {
 		for range 40 {
 			fatal(b, sealer{m}.set(lo, plan.State{}, Sockets{}))
 			without = append(without, exchange())
-			fatal(b, sealer{m}.attachTo(lo, sockets))
+			fatal(b, sealer{m}.attachTo(lo, state, sockets))
 			with = append(with, exchange())
 		}
 		// The least of several: the rest has other work of the kernel in it.

@@ -23,11 +23,11 @@ func TestMain(m *testing.M) {
 // Whatever mark a socket sets, and whatever way it takes to the link, its packets are
 // of the class of the cgroup that it was made in, or of the port that they came by.
 func TestSocketsDoNotChooseTheirClass(t *testing.T) {
-	t.Run("tcx", func(t *testing.T) { // where a witness can stand behind Weir's program
+	for _, mask := range []plan.Mask{0, plan.UsualMask} {
 		host := netnstest.Enter(t)
-		m := newMarker(t, netnstest.Options(t), "tcx")
+		m := newMarker(t, netnstest.Options(t), "tcx") // where a witness can stand behind Weir's program
+		m.carrier.Mask = mask
 		b := marktest.New(t, host)
-		m.self = cgroupID(t, b.Agent)
 		for _, port := range b.State().Ports {
 			if err := m.Attach(port, Marking{}); err != nil {
 				t.Fatal(err)
@@ -44,15 +44,18 @@ func TestSocketsDoNotChooseTheirClass(t *testing.T) {
 		tcIndex := witnessOf(t, skbTCIndex, up.Index, ebpf.AttachTCXEgress, onlyTransport...)
 		for _, try := range b.Tries(t) {
 			b.Send(t, try)
-			if got := seen(); got != try.Mark {
-				t.Errorf("%s: mark %#x, want %#x", try.Name, got, try.Mark)
+			want := try.Mark
+			if mask == 0 {
+				want = try.Untouched()
 			}
-			want, _ := m.mask.Split(try.Mark)
-			if got := classOf(m.mask, seen(), tcIndex()); got != want {
-				t.Errorf("%s: class %d, want %d (tc_index %#x)", try.Name, got, want, tcIndex())
+			if got := seen(); got != want {
+				t.Errorf("mask %#x, %s: mark %#x, want %#x", uint32(mask), try.Name, got, want)
+			}
+			if got, _ := m.carrier.Split(tcIndex(), seen()); got != try.Class() {
+				t.Errorf("mask %#x, %s: class %d, want %d (tc_index %#x)", uint32(mask), try.Name, got, try.Class(), tcIndex())
 			}
 		}
-	})
+	}
 }
 
 // A priority by which HTB would find one of Weir's classes is taken off wherever HTB may be
@@ -60,7 +63,7 @@ func TestSocketsDoNotChooseTheirClass(t *testing.T) {
 func TestPriorityNamesNoClass(t *testing.T) {
 	netnstest.New(t) // skips without root
 	for name, prog := range map[string]*ebpf.Program{
-		"link":    loadAs(t, classifyProgWeirRulesLink, 0, plan.DefaultMask, Marking{}),
+		"link":    loadAs(t, classifyProgWeirRulesLink, 0, plan.Carrier{}, Marking{}),
 		"ingress": zoneProgram(t, classifyProgWeirRulesIn, nil),
 		"zone":    zoneProgram(t, classifyProgWeirRulesZone, nil),
 	} {

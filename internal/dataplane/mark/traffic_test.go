@@ -35,7 +35,7 @@ func TestFramesByAPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := witness(t, a.Ifindex, ebpf.AttachTCXIngress)
+	seen := witnessOf(t, skbTCIndex, a.Ifindex, ebpf.AttachTCXIngress)
 	const (
 		ethernet = "020000000001 020000000002"
 		udp      = "4500001c 00070000 40110000 0a000001 c0000201 9c401389 00080000"
@@ -64,14 +64,14 @@ func TestFramesByAPort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := m.mask.Value(5, tt.queue)
+		want := m.carrier.Seal(5, tt.queue)
 		inject(t, peer.Index, data)
 		got := seen()
 		for deadline := time.Now().Add(10 * time.Second); got != want && time.Now().Before(deadline); got = seen() {
 			time.Sleep(time.Millisecond)
 		}
 		if got != want {
-			t.Errorf("%s: mark %#x, want %#x", tt.name, got, want)
+			t.Errorf("%s: seal %#x, want %#x", tt.name, got, want)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestHostsThatCollideElsewhere(t *testing.T) {
 		t.Errorf("%d hosts share a hash under the known keys: the test shows little", found)
 	}
 	// The keys are drawn, and do not make another program of the same rules.
-	p, err := compile(classifyProgWeirRulesPort, 5, plan.DefaultMask, MarkingOf(plan.Class{Isolation: discipline.BySource}), ethernetHeader)
+	p, err := compile(classifyProgWeirRulesPort, 5, plan.Carrier{}, MarkingOf(plan.Class{Isolation: discipline.BySource}), ethernetHeader)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func (s Zones) program(z Zone, state plan.State) (program, error) {
 	if z.Link.Ethernet {
 		header = ethernetHeader
 	}
-	p, err := compile(classifyProgWeirRulesZone, z.Class, s.m.mask, Marking{}, header)
+	p, err := compile(classifyProgWeirRulesZone, z.Class, s.m.carrier, Marking{}, header)
 	if err != nil {
 		return p, err
 	}

@@ -24,7 +24,7 @@ import (
 // zoneProgram loads the program of an area: that of a link, or that of a port.
 func zoneProgram(t testing.TB, name string, area *dataplane.Area) *ebpf.Program {
 	t.Helper()
-	p, err := compile(name, 5, plan.DefaultMask, Marking{}, ethernetHeader)
+	p, err := compile(name, 5, plan.Carrier{}, Marking{}, ethernetHeader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestZoneByTheFrame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := compile(classifyProgWeirRulesZone, 5, plan.DefaultMask, Marking{}, ethernetHeader)
+		p, err := compile(classifyProgWeirRulesZone, 5, plan.Carrier{Mask: plan.UsualMask}, Marking{}, ethernetHeader)
 		if err != nil {
 			t.Fatal(err)
 		}

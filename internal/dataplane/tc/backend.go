@@ -25,7 +25,6 @@ import (
 type Backend struct {
 	name   string // of the device
 	opts   dataplane.Options
-	mask   uint32 // class bits of skb->mark
 	leaf   string // kind of the leaf qdiscs
 	log    *slog.Logger
 	conn   *device.Conn
@@ -72,7 +71,7 @@ func New(name string, opts dataplane.Options, log *slog.Logger) (*Backend, error
 		return nil, err
 	}
 	b := &Backend{
-		name: name, opts: opts, mask: plan.Mask(cmp.Or(opts.MarkMask, mark.DefaultMask)).Classes(), leaf: kind,
+		name: name, opts: opts, leaf: kind,
 		log: log.With("link", name, "backend", "tc"), conn: conn,
 		classes: make(map[plan.ClassID]*classState),
 	}

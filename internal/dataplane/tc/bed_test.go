@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir/internal/dataplane/hosttest"
+	"weir/internal/dataplane/mark/marktest"
 	"weir/internal/plan"
 	"weir/internal/policy"
 )
@@ -192,10 +193,12 @@ func (b *bed) near(what string, backend *Backend, settle, window time.Duration, 
 }
 
 // runOn runs a classifier on a packet with a mark and returns its verdict.
-func runOn(t *testing.T, prog *ebpf.Program, mark uint32) uint32 {
+func runOn(t *testing.T, prog *ebpf.Program, mark, tcIndex uint32) uint32 {
 	t.Helper()
+	prog = marktest.Sealed(t, prog, ebpf.AttachNone)
 	context := make([]byte, 192) // struct __sk_buff, of which mark is at 8
 	binary.NativeEndian.PutUint32(context[8:], mark)
+	binary.NativeEndian.PutUint32(context[marktest.CB:], tcIndex)
 	verdict, err := prog.Run(&ebpf.RunOptions{Data: make([]byte, 64), Context: context})
 	if err != nil {
 		t.Fatal(err)

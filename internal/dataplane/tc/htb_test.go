@@ -128,19 +128,27 @@ func TestLeafPackets(t *testing.T) {
 // The classifier, run by the kernel on marks.
 func TestClassifier(t *testing.T) {
 	netnstest.New(t) // skips without root
-	for _, tt := range []struct{ mask, mark, want uint32 }{
-		{0xffff0000, 0x00030001, 0x77e10003},
-		{0xffff0000, 0x0fff0000, 0x77e10fff},
-		{0xffff0000, 0x00000001, 0}, // no class: HTB's default
-		{0x00fff000, 0xff005fff, 0x77e10005},
+	for _, tt := range []struct {
+		mask          plan.Mask
+		mark, tcIndex uint32
+		want          uint32
+	}{
+		{0, 0x00030001, 0, 0}, // no class: HTB's default
+		{0, 0xffffffff, 0x8060, 0x77e10003},
+		{0, 0, 0xffff, 0x77e10fff}, // class 4095 in its last queue
+		{0xffff0000, 0x00030001, 0, 0x77e10003},
+		{0xffff0000, 0x0fff0000, 0, 0x77e10fff},
+		{0xffff0000, 0x00000001, 0, 0},
+		{0xffff0000, 0x00030001, 0x80a3, 0x77e10005},
+		{0x00fff000, 0xff005fff, 0, 0x77e10005},
 	} {
-		prog, err := loadClassifier(tt.mask)
+		prog, err := loadClassifier(plan.Carrier{Mask: tt.mask})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer prog.Close()
-		if got := runOn(t, prog, tt.mark); got != tt.want {
-			t.Errorf("mask %#x, mark %#x: class id %#x, want %#x", tt.mask, tt.mark, got, tt.want)
+		if got := runOn(t, prog, tt.mark, tt.tcIndex); got != tt.want {
+			t.Errorf("mask %#x, mark %#x, tc_index %#x: class id %#x, want %#x", uint32(tt.mask), tt.mark, tt.tcIndex, got, tt.want)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (b *Backend) Missing() ([]string, error) {
 		return nil, err
 	}
 	missing = append(missing, leaves...)
-	present, err := hasClassifier(b.conn, dev.Index, b.mask)
+	present, err := hasClassifier(b.conn, dev.Index, b.opts.Carrier())
 	if err != nil {
 		return nil, err
 	}

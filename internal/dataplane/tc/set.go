@@ -169,13 +169,13 @@ func (b *Backend) follow(have map[uint32]htbClass) {
 
 func (b *Backend) setFilter(dev device.Device) error {
 	if b.fresh {
-		present, err := hasClassifier(b.conn, dev.Index, b.mask)
+		present, err := hasClassifier(b.conn, dev.Index, b.opts.Carrier())
 		if err != nil || present {
 			return err
 		}
 	}
 	// The first time even if there is one: it may be of an older version.
-	if err := setClassifier(b.conn, dev.Index, b.mask); err != nil {
+	if err := setClassifier(b.conn, dev.Index, b.opts.Carrier()); err != nil {
 		return fmt.Errorf("%s: %w", b.name, err)
 	}
 	b.fresh = true

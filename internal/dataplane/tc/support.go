@@ -70,7 +70,7 @@ func probe() (string, error) {
 		setClass(conn, lo.Index, hostMinor, some)); err != nil {
 		return "", device.Explain("try an HTB class", err)
 	}
-	if err := setClassifier(conn, lo.Index, 0xffff0000); err != nil {
+	if err := setClassifier(conn, lo.Index, plan.Carrier{}); err != nil {
 		if errors.Is(err, dataplane.ErrPrivilege) {
 			return "", err
 		}

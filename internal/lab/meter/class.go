@@ -11,8 +11,7 @@ import (
 
 // Target is the place to which a program writes the class number.
 type Target struct {
-	Mark   bool   // skb->mark, else skb->priority
-	Shift  uint32 // of the class within the mark
+	Seal   bool   // skb->tc_index, as Weir has it; else skb->priority
 	Handle uint32 // the upper half of the priority, e.g. 0x10000 for a qdisc 1:
 }
 
@@ -52,9 +51,9 @@ func (p *Programs) addOf(spec *ebpf.CollectionSpec, program string, ifindex int,
 }
 
 func (t Target) variables() map[string]uint32 {
-	v := map[string]uint32{meterVarLabShift: t.Shift, meterVarLabHandle: t.Handle}
-	if t.Mark {
-		v[meterVarLabToMark] = 1
+	v := map[string]uint32{meterVarLabHandle: t.Handle}
+	if t.Seal {
+		v[meterVarLabToSeal] = 1
 	}
 	return v
 }

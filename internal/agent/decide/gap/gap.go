@@ -32,6 +32,7 @@ type Gap struct {
 	Device       string
 	Field, Value string // a name of policy.AllNames; "group" also of a group itself
 	Reason       string // why the backend does not hold it
+	Remedy       string // "" = the usual one
 	Origin       string // of the field, see api.Workload.Origin
 	Accepted     bool   // by the user, with --accept-gaps or accept_gaps
 }
@@ -62,7 +63,7 @@ func (g Gap) What() string {
 // Refusal returns the answer to a request that the backend does not hold.
 func (g Gap) Refusal(value string) error {
 	return &refusal.Error{Kind: refusal.NotHeld, Object: "link " + g.Link, Field: g.Field, Value: cmp.Or(value, g.Value),
-		Msg: fmt.Sprintf("link %s does not hold it: %s", g.Link, g.Reason), Remedy: Remedy}
+		Msg: fmt.Sprintf("link %s does not hold it: %s", g.Link, g.Reason), Remedy: cmp.Or(g.Remedy, Remedy)}
 }
 
 // WithoutLink is the same in a sentence about the link itself.
@@ -107,6 +108,9 @@ func Lacking(p policy.Policy, abilities dataplane.Abilities) []Gap {
 	if p.Burst != 0 && abilities.NoBurst {
 		gaps = append(gaps, Gap{Field: "burst", Value: p.Burst.String(), Reason: withoutBursts})
 	}
+	if len(p.Queues) > 0 && abilities.NoQueues && !abilities.OneQueue {
+		gaps = append(gaps, Gap{Field: "queues", Reason: besideCilium, Remedy: queuesRemedy})
+	}
 	if !abilities.OneQueue {
 		return gaps
 	}
@@ -124,6 +128,10 @@ func Lacking(p policy.Policy, abilities dataplane.Abilities) []Gap {
 const (
 	// withoutGroups is why a group, and a workload's place in it, is not held.
 	withoutGroups = "HTB has no groups: each member counts for itself, with its own weight, min and max"
+
+	// besideCilium is why queues are not held.
+	besideCilium = "beside Cilium packets do not carry a queue: the bits for it are Cilium's"
+	queuesRemedy = "mark_mask in weir.yaml names bits of the mark for it, and weir doctor those that are free; --accept-gaps takes it as one queue"
 
 	// withoutBursts is why a burst is not held.
 	withoutBursts = "HTB's rates are computed anew every 200 ms from what each workload is seen to send, which bursts would spoil; its max is held"

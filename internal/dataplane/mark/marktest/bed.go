@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -140,7 +141,7 @@ func (b *Bed) State() plan.State {
 // Try is one way of sending a packet.
 type Try struct {
 	Name  string
-	Mark  uint32 // that its packet has to have where the link sends it
+	Mark  uint32 // that its packet has to have where the link sends it, if plan.UsualMask is Weir's
 	in    *netnstest.Netns
 	group string // the cgroup of the process; "" = the test's own
 	how   []string
@@ -173,7 +174,7 @@ func (b *Bed) Tries(t *testing.T) []Try {
 		{"SO_PRIORITY, container", 0x50000, b.box, b.other, []string{"udp", "0", handleOf7}},
 		{"in a workload inside of it", 0x80003, b.host, b.eight, packet(forged, Uplink, toEther)},
 		{"in a nested cgroup", 0x80003, b.host, b.deeper, packet(forged, Uplink, toEther)},
-		{"the agent's own", 0x70003, b.host, b.Agent, udp(forged)},
+		{"the agent's own", 0x3, b.host, b.Agent, udp(forged)},
 		{"the agent's own, as a workload with a port", 0x3, b.host, b.Agent, udp("0x50003")},
 		{"in a cgroup inside of the agent's", 0x3, b.host, b.inside, udp(forged)},
 		{"the host's queue", 0x40000003, b.host, b.other, udp("0x40000003")},
@@ -196,6 +197,22 @@ func (b *Bed) Tries(t *testing.T) []Try {
 		{"macvlan, a seal, in a nested cgroup", 0x80003, b.sealing, b.deeper, packet(forged, "eth0", toEther)},
 		{"macvlan of no workload", 0x3, b.stacked, b.other, packet(forged, "eth0", toEther)},
 	}
+}
+
+// Class is the one that its packet has to be of.
+func (try Try) Class() plan.ClassID {
+	class, _ := plan.UsualMask.Split(try.Mark)
+	return class
+}
+
+// Untouched is the mark that its packet has at the link as without Weir: the sender's, but for what
+// has lost it on its way to the host.
+func (try Try) Untouched() uint32 {
+	if try.Mark&0xffff == 0 {
+		return 0
+	}
+	mark, _ := strconv.ParseUint(try.how[1], 0, 32)
+	return uint32(mark)
 }
 
 // Frame is a packet socket's frame with the mark of class 7, into a device: of class 6
