@@ -167,7 +167,10 @@ type Abilities struct {
 	NoBurst  bool // no workload sends above its max
 	NoGroups bool // each member of a group counts for itself on the link
 	NoQueues bool // packets do not carry a queue (plan.Carrier.Queues)
-	OneQueue bool // all workloads have Discipline and AQM, whatever they ask for
+	// NoQueueGoodput: where the goodput of a cgroup's sockets is measured, their packets do not carry
+	// their queue yet, for which a mark is needed.
+	NoQueueGoodput bool
+	OneQueue       bool // all workloads have Discipline and AQM, whatever they ask for
 	// Discipline and AQM count with OneQueue.
 	Discipline discipline.Name
 	AQM        discipline.AQM

@@ -183,7 +183,7 @@ func (r Request) notHeld(v Verdict, existed bool) error {
 		asked["group"] = ""
 	}
 	for _, g := range v.Gaps {
-		if value, ok := asked[g.Field]; ok && !g.Accepted {
+		if value, ok := asked[gapField(g.Field)]; ok && !g.Accepted {
 			return g.Refusal(value)
 		}
 	}

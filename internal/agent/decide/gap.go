@@ -28,13 +28,13 @@ func (v *Verdict) findGaps(w World) {
 		if v.Kind == workload.KindGroup {
 			asked = policy.Policy{Group: v.Name}
 		}
-		for _, g := range gap.Lacking(asked, w.Abilities[link.Name()]) {
+		for _, g := range gap.Lacking(asked, w.Abilities[link.Name()], len(v.Cgroups) > 0) {
 			g.Link, g.Device, g.Direction = link.Name(), link.Place(), link.Direction
 			if link.Direction == policy.Ingress && g.Field != "group" {
 				g.Field = "ingress." + g.Field
 			}
 			g.Origin = v.gapOrigin(w, g.Field)
-			g.Accepted = slices.Contains(w.Accepted[v.Key], g.Field) || w.Config.AcceptGaps && g.Origin != OriginSet
+			g.Accepted = slices.Contains(w.Accepted[v.Key], gapField(g.Field)) || w.Config.AcceptGaps && g.Origin != OriginSet
 			v.Gaps = append(v.Gaps, g)
 		}
 	}
@@ -103,7 +103,7 @@ func newGaps(before, after Decision, path string) error {
 		}
 		said[place+g.What()] = true
 		wrong = append(wrong, fmt.Errorf("%s: %s: %s: link %s does not hold it: %s; %s; accept_gaps: true takes it all the same",
-			path, place, g.What(), g.Link, g.Reason, gap.Kernel))
+			path, place, g.What(), g.Link, g.Reason, g.Needs()))
 	})
 	return errors.Join(wrong...)
 }

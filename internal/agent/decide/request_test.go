@@ -5,6 +5,7 @@ package decide
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -165,6 +166,57 @@ func TestGrantedRequests(t *testing.T) {
 			}
 			if again := Decide(d.World); len(plan.Diff(d.Plans["eth0"], again.Plans["eth0"])) > 0 {
 				t.Error("the request changed the decision before it")
+			}
+		})
+	}
+}
+
+// The goodput of a queue is refused where it cannot be measured, and what is accepted all the same is
+// not planned: a controller without a measurement would give the queue the whole link.
+func TestQueueGoodputNeedsMark(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		cgroup    bool
+		abilities dataplane.Abilities
+		refused   bool
+	}{
+		{"known by its cgroup", true, dataplane.Abilities{NoQueueGoodput: true}, true},
+		{"known by its cgroup, with a mark", true, dataplane.Abilities{}, false},
+		{"known by its device", false, dataplane.Abilities{NoQueueGoodput: true}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := tenants(t).World
+			if test.cgroup {
+				job := WorkloadOf(config.Attachment{Name: "big", Cgroup: "/sys/fs/cgroup/job"})
+				job.Cgroups = []string{"/sys/fs/cgroup/job"}
+				w.Found = append(slices.DeleteFunc(slices.Clone(w.Found), func(v discover.Workload) bool { return v.Name == "big" }), job)
+			}
+			w.Abilities = map[string]dataplane.Abilities{"eth0": test.abilities}
+			d := Decide(w)
+			for _, accept := range []bool{false, true} {
+				change := apitest.Change("discipline", "pq", "queues", "{voice: {reserve: 1mbit, match: [{udp: 5001}]}, rest: {}}")
+				r, err := d.Set("big", apitest.Accepting(change, accept))
+				if err != nil {
+					t.Fatal(err)
+				}
+				next, err := d.Try(r)
+				if refused, ok := errors.AsType[*refusal.Error](err); test.refused && !accept {
+					if !ok || refused.Kind != refusal.NotHeld || !strings.Contains(refused.Error(), "mark_mask") {
+						t.Errorf("got %v, want a refusal that names mark_mask", err)
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, class := range next.Decision.Plans["eth0"].Classes {
+					if len(class.Queues) < 2 {
+						continue
+					}
+					if held := class.Queues[0].Reserve != 0; held == test.refused {
+						t.Errorf("accepted %v: queue %+v", accept, class.Queues[0])
+					}
+				}
 			}
 		})
 	}

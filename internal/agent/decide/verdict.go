@@ -49,7 +49,7 @@ type Verdict struct {
 }
 
 // promised returns the workload's policy on a link, without a group where the link's
-// backend has none. The rest of what a backend lacks stays: it costs nothing, and
+// backend has none, and without the goodput of queues where none is measured. The rest of what a backend lacks stays: it costs nothing, and
 // queues mark packets with their DSCP all the same.
 func (v *Verdict) promised(link plan.Link) policy.Policy {
 	p := v.policyOn(link)
@@ -57,7 +57,7 @@ func (v *Verdict) promised(link plan.Link) policy.Policy {
 	if v.abilities[link.Name()].NoGroups {
 		p.Group = ""
 	}
-	return v.withAllocated(p, link)
+	return v.withAllocated(gap.Measured(p, v.abilities[link.Name()], len(v.Cgroups) > 0), link)
 }
 
 // policyOn returns the workload's policy in the direction of a link, and in its zone.

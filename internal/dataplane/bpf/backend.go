@@ -75,9 +75,10 @@ func (b *Backend) Gaps() []string {
 	return gaps
 }
 
-// Abilities lack nothing but queues, beside Cilium.
+// Abilities lack nothing but queues beside Cilium, and without a mark the goodput of a cgroup's queues.
 func (b *Backend) Abilities() dataplane.Abilities {
-	return dataplane.Abilities{NoQueues: !b.opts.Carrier().Queues()}
+	carrier := b.opts.Carrier()
+	return dataplane.Abilities{NoQueues: !carrier.Queues(), NoQueueGoodput: carrier.Mask == 0}
 }
 
 // Run waits: the qdisc works without the agent.

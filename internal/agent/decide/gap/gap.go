@@ -4,7 +4,7 @@
 // kernel, and the words for it. Example: HTB has no groups, so for a workload of group
 // tenant
 //
-//	gap.Lacking(policy, abilities)
+//	gap.Lacking(policy, abilities, false)
 //
 // returns the field group, the value tenant, and the reason.
 //
@@ -31,6 +31,7 @@ type Gap struct {
 	Direction    policy.Direction
 	Device       string
 	Field, Value string // a name of policy.AllNames; "group" also of a group itself
+	Part         string // of the value, for people, such as "reserve of queue voice"; "" = all of it
 	Reason       string // why the backend does not hold it
 	Remedy       string // "" = the usual one
 	Origin       string // of the field, see api.Workload.Origin
@@ -52,9 +53,12 @@ func (g Gap) String() string {
 	return text
 }
 
-// What returns the part of the policy: "discipline llq", "group tenant".
+// What returns the part of the policy: "discipline llq", "reserve of queue voice".
 func (g Gap) What() string {
-	if g.Value == "" {
+	switch {
+	case g.Part != "":
+		return g.Part
+	case g.Value == "":
 		return g.Field
 	}
 	return g.Field + " " + g.Value
@@ -65,6 +69,9 @@ func (g Gap) Refusal(value string) error {
 	return &refusal.Error{Kind: refusal.NotHeld, Object: "link " + g.Link, Field: g.Field, Value: cmp.Or(value, g.Value),
 		Msg: fmt.Sprintf("link %s does not hold it: %s", g.Link, g.Reason), Remedy: cmp.Or(g.Remedy, Remedy)}
 }
+
+// Needs returns what holds the gap's part of the policy.
+func (g Gap) Needs() string { return cmp.Or(g.Remedy, Kernel) }
 
 // WithoutLink is the same in a sentence about the link itself.
 func (g Gap) WithoutLink() string { return g.What() + " is not held on this kernel: " + g.Reason }
@@ -95,10 +102,13 @@ func Views(gaps []Gap) []api.PolicyGap {
 	return list
 }
 
-// Lacking lists what a policy in one direction asks for and abilities do not hold;
-// only field, value and reason of the gaps are set.
-func Lacking(p policy.Policy, abilities dataplane.Abilities) []Gap {
+// Lacking lists what a policy in one direction asks for and abilities do not hold, of a workload that
+// is known by its cgroup or not; only field, value and texts of the gaps are set.
+func Lacking(p policy.Policy, abilities dataplane.Abilities, byCgroup bool) []Gap {
 	var gaps []Gap
+	if byCgroup {
+		gaps = unmeasured(p, abilities)
+	}
 	if p.Group != "" && abilities.NoGroups {
 		gaps = append(gaps, Gap{Field: "group", Value: p.Group, Reason: withoutGroups})
 	}
@@ -125,6 +135,32 @@ func Lacking(p policy.Policy, abilities dataplane.Abilities) []Gap {
 	return gaps
 }
 
+// unmeasured lists the queues of a workload that is known by its cgroup whose goodput is asked for,
+// and cannot be measured with these abilities.
+func unmeasured(p policy.Policy, abilities dataplane.Abilities) (gaps []Gap) {
+	if !abilities.NoQueueGoodput {
+		return nil
+	}
+	for _, q := range p.Queues {
+		if !q.Reserve.None() {
+			gaps = append(gaps, Gap{Field: "queues", Part: "reserve of queue " + q.Name, Reason: withoutMark, Remedy: markRemedy})
+		}
+	}
+	return gaps
+}
+
+// Measured returns a policy without the goodput of queues that cannot be measured, of a workload that
+// is known by its cgroup or not: a controller would see nothing sent, and give the queue all.
+func Measured(p policy.Policy, abilities dataplane.Abilities, byCgroup bool) policy.Policy {
+	if byCgroup && len(unmeasured(p, abilities)) > 0 {
+		p.Queues = slices.Clone(p.Queues)
+		for i := range p.Queues {
+			p.Queues[i].Reserve = policy.Amount{}
+		}
+	}
+	return p
+}
+
 const (
 	// withoutGroups is why a group, and a workload's place in it, is not held.
 	withoutGroups = "HTB has no groups: each member counts for itself, with its own weight, min and max"
@@ -132,6 +168,10 @@ const (
 	// besideCilium is why queues are not held.
 	besideCilium = "beside Cilium packets do not carry a queue: the bits for it are Cilium's"
 	queuesRemedy = "mark_mask in weir.yaml names bits of the mark for it, and weir doctor those that are free; --accept-gaps takes it as one queue"
+
+	// withoutMark is why the goodput of a queue is not held.
+	withoutMark = "the goodput of what is known by its cgroup is measured there, where packets carry their queue only in the mark"
+	markRemedy  = "mark_mask in weir.yaml names bits of the mark for it; a reserve of the whole workload needs none; --accept-gaps leaves the queue's out"
 
 	// withoutBursts is why a burst is not held.
 	withoutBursts = "HTB's rates are computed anew every 200 ms from what each workload is seen to send, which bursts would spoil; its max is held"
