@@ -154,8 +154,8 @@ func TestChecks(t *testing.T) {
 			h.Links[0].RootKind = RootOurs
 		}, "link", Warning, "; mq with fq was there before and has a lock for each of 16 transmit queues", "take the link out of weir.yaml, which gives it back to mq with fq"},
 		{"qdisc hidden", func(h *Host) { h.Links[0].Root.Err = fs.ErrPermission }, "link", Unknown, "root qdisc", "root"},
-		{"a WireGuard tunnel", func(h *Host) { h.Marks.Losing = []Losing{{"wg0", "wireguard"}} }, "mark", Warning, "wg0 is a WireGuard tunnel", "inside of the workload"},
-		{"a switch of Open vSwitch", func(h *Host) { h.Marks.Losing = []Losing{{"ovs0", "openvswitch"}} }, "mark", Warning, "ovs0 is a switch of Open vSwitch", "mark_mask: 0xfffe0000"},
+		{"a WireGuard tunnel", func(h *Host) { h.Marks.Losing = []Losing{{Name: "wg0", Kind: "wireguard"}} }, "mark", Warning, "wg0: a WireGuard tunnel", "inside of the workload"},
+		{"a switch of Open vSwitch", func(h *Host) { h.Marks.Losing = []Losing{{Name: "ovs0", Kind: "openvswitch"}} }, "mark", Warning, "ovs0: packets that the daemon of Open vSwitch", "no rule here uses 0xfffe0000"},
 		{"calico is here", func(h *Host) { h.Marks.Products, h.Config.Value.MarkMask = []string{"calico"}, usual }, "mark", Warning, "calico is here, which may use 0xffff0000", "mark_mask: 0xfffe in weir.yaml, enough for 4095"},
 		{"cilium is here", func(h *Host) { h.Marks.Products, h.Config.Value.MarkMask = []string{"cilium"}, usual }, "mark", Warning, "cilium is here, which may use 0xffff0000", "no mark_mask helps where Cilium assigns the whole mark"},
 		{"cilium is here, and Weir has the bits that its magic numbers leave", func(h *Host) { h.Marks.Products, h.Config.Value.MarkMask = []string{"cilium"}, 0xf000 }, "mark", Warning, "cilium is here, which may use 0xf000", "no mark_mask helps"},

@@ -81,8 +81,9 @@ type Marks struct {
 	Flowtables []string // of nftables, each with its devices
 }
 
-// Losing is a device of a kind in which packets lose what they carry.
-type Losing struct{ Name, Kind string }
+// Losing is a device in which packets lose what they carry: of a kind that does so, or with a filter
+// of another program that does.
+type Losing struct{ Name, Kind, Filter string }
 
 // MarkUser is one rule that writes or compares bits of the mark.
 type MarkUser struct {

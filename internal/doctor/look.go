@@ -57,6 +57,11 @@ func Look(ctx context.Context, o Options) Host {
 	h.Fallback.Value, h.Fallback.Err = tc.Leaf()
 	h.Links = lookLinks(h.Config, o.Links)
 	h.Marks = lookMarks(ctx)
+	var links []string
+	for _, l := range h.Links {
+		links = append(links, l.Name)
+	}
+	h.Marks.Losing, _ = lookLosing(nil, links)
 	h.Engines = lookEngines(ctx, h.Config)
 	_, err := exec.LookPath("dockerd")
 	h.Dockerd = err == nil

@@ -113,20 +113,6 @@ func defaultRoute() string {
 	return ""
 }
 
-// lookLosing finds the devices in which packets lose what they carry.
-func lookLosing() (losing []Losing) {
-	devices, err := dump.Whole(netlink.LinkList)
-	if err != nil {
-		return nil
-	}
-	for _, d := range devices {
-		if kind := d.Type(); kind == "wireguard" || kind == "openvswitch" && d.Attrs().Name != "ovs-system" {
-			losing = append(losing, Losing{d.Attrs().Name, kind})
-		}
-	}
-	return losing
-}
-
 // lookMarks reads the rules of nftables, iptables and policy routing.
 func lookMarks(ctx context.Context) Marks {
 	var m Marks
@@ -135,7 +121,6 @@ func lookMarks(ctx context.Context) Marks {
 			m.Products = append(m.Products, product)
 		}
 	}
-	m.Losing = lookLosing()
 	unread := func(what string, err error) {
 		m.Unread = append(m.Unread, fmt.Errorf("%s cannot be read: %w", what, err))
 	}

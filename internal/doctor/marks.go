@@ -35,7 +35,12 @@ func marks(h Host) []Finding {
 	if h.Config.Err == nil {
 		mask = plan.Mask(h.Config.Value.MarkMask)
 	}
-	losing := h.losing(mask)
+	var losing []Finding
+	for _, l := range h.Marks.Losing {
+		if seen, remedy := l.trouble(mask); seen != "" {
+			losing = append(losing, Finding{Level: Warning, Seen: l.Name + ": " + seen, Remedy: remedy + h.freeBits(mask)})
+		}
+	}
 	if mask == 0 {
 		return append(losing, h.sealed()...)
 	}
@@ -67,20 +72,12 @@ func (h Host) sealed() []Finding {
 	return ok(seen)
 }
 
-// losing names the devices in which packets lose their class.
-func (h Host) losing(mask plan.Mask) []Finding {
-	var all []Finding
-	for _, d := range h.Marks.Losing {
-		switch {
-		case d.Kind == "wireguard":
-			all = append(all, Finding{Level: Warning, Seen: fmt.Sprintf("%s is a WireGuard tunnel, which forgets whose packet it has encrypted, the mark too: what workloads send through it counts as the host's", d.Name),
-				Remedy: "give the host's class what these tunnels need, or run the tunnel inside of the workload"})
-		case mask == 0:
-			all = append(all, Finding{Level: Warning, Seen: fmt.Sprintf("%s is a switch of Open vSwitch: packets that its daemon decides on, the first ones of a flow, lose their class and count as the host's", d.Name),
-				Remedy: fmt.Sprintf("mark_mask: %#x in weir.yaml, bits of the mark that Open vSwitch keeps, if nobody else here uses them", uint32(longestRun(^h.takenMarks())))})
-		}
+// freeBits names bits for mark_mask, where there is none.
+func (h Host) freeBits(mask plan.Mask) string {
+	if free := longestRun(^h.takenMarks()); mask == 0 && free.Check() == nil {
+		return fmt.Sprintf("; no rule here uses %#x", uint32(free))
 	}
-	return all
+	return ""
 }
 
 // takenMarks returns the bits that all other users take.

@@ -34,6 +34,7 @@ const (
 	Manager       = "manager"
 	Clock         = "clock"
 	SwitchPort    = "port"
+	Device        = "device"
 )
 
 // ingress is the direction of what workloads receive.
@@ -41,8 +42,8 @@ const ingress = "ingress"
 
 // Subject is what an event is about.
 type Subject struct {
-	Type string `json:"type" enum:"workload,group,link,source,configuration,folder,sink,address,certificate,manager,clock,port" doc:"of what the event is about"`
-	Name string `json:"name" doc:"of a workload, group or source, or a link's device, the path of the configuration, the folder or the certificate, or an address, or a switch's port" example:"web"`
+	Type string `json:"type" enum:"workload,group,link,source,configuration,folder,sink,address,certificate,manager,clock,port,device" doc:"of what the event is about"`
+	Name string `json:"name" doc:"of a workload, group or source, or a link's device, the path of the configuration, the folder or the certificate, or an address, a switch's port, or a device" example:"web"`
 	Link string `json:"link,omitempty" doc:"the link of a workload's event that is about one link" example:"eth0"`
 	// Direction is that of the link.
 	Direction string `json:"direction,omitempty" doc:"of the link: egress or ingress" example:"egress"`

@@ -71,6 +71,10 @@ var Kinds = []Kind{
 		"is connected again", moment, 5 * time.Second, reported(ManagerLost), Many{}},
 	{ClockWrong, Warning, "The clock of a node of a cluster is not synchronised: a node whose clock is more than a minute off refuses the manager's orders. It ends when it is.",
 		"is right again", 0, 0, reported(ClockWrong), Many{}},
+	{ClassLost, Warning, "Packets of workloads lose their class on this host, or may: in a WireGuard tunnel that is no link, and without `mark_mask` in a switch of Open vSwitch and at a tc filter of another program that ends with OK. The agent looks every 10 s, less often where that takes long. It ends when the device or the filter is gone, or `mark_mask` helps.",
+		"takes no class of packets any more", 0, 0, reported(ClassLost), Many{"packets of workloads lose their class there", "weir doctor says why, and what helps"}},
+	{MarkShared, Warning, "A rule of another program writes or compares a bit of the mark that `mark_mask` gives to Weir, or it cannot be told whether one does. It ends when none does.",
+		"has bits of the mark for itself", 0, 0, reported(MarkShared), Many{}},
 	{"undelivered", Warning, "The webhook or the command does not take events. It ends when it takes one.",
 		"takes events again", 0, 0, lookSinks, Many{}},
 	{"repaired", Notice, "Another program or a person has removed or changed what Weir had set at a link (a qdisc, a class, a filter, a map), and the agent has set it again. It ends when nothing was changed for a minute.",
@@ -90,6 +94,8 @@ const (
 	ManagerLost    = "manager-lost"
 	ClockWrong     = "clock"
 	BadSwitchPort  = "switch-port"
+	ClassLost      = "class-lost"
+	MarkShared     = "mark-shared"
 )
 
 // moment is how long a fault lasts before it is told: less is what a driver or a daemon that
