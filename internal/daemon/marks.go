@@ -20,8 +20,8 @@ import (
 const (
 	markPause = 10 * time.Second // between two looks
 	// markPart bounds what looking takes of a CPU, where there are many filters or rules: after a
-	// look of 1 s the next one waits for 100 s.
-	markPart    = 100
+	// look of 1 s the next one waits for 20 s.
+	markPart    = 20
 	markTimeout = time.Minute
 )
 
