@@ -285,6 +285,11 @@ func (h *host) run(name string, labels ...string) {
 		} else {
 			h.devices++ // a new one has its own, also if another was renamed and keeps this name's
 			w.Devices[0].Ifindex = h.devices
+			for _, other := range list {
+				if other.ID == w.ID { // it was renamed, and is another container
+					w.ID = fmt.Sprintf("%x%016x", name, h.devices)
+				}
+			}
 		}
 		list[w.Key] = w
 	})
