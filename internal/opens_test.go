@@ -64,7 +64,7 @@ var past = map[string]string{
 	"dataplane/device/claim.go":               kernels,
 	"dataplane/device/conn.go":                namespaces,
 	"dataplane/goodput/meter.go":              kernels,
-	"dataplane/mark/bypass.go":                pins,
+	"dataplane/mark/bypass/bypass.go":         pins,
 	"dataplane/mark/cgroup.go":                kernels,
 	"dataplane/mark/inner.go":                 kernels,
 	"dataplane/mark/pin.go":                   pins,

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/dataplane/mark/bypass"
 	"weir/internal/dataplane/mark/marktest"
 	"weir/internal/plan"
 )
@@ -26,7 +26,7 @@ const xdpTxRing = 3 // XDP_TX_RING of linux/if_xdp.h
 // finds it so, and it ends with the workload.
 func TestNoWayPastTheQdisc(t *testing.T) {
 	host := netnstest.Enter(t)
-	if err := noRefusal(); err != nil {
+	if err := bypass.Unsupported(); err != nil {
 		t.Skipf("skipped: this kernel cannot refuse socket options: %v", err)
 	}
 	opts := netnstest.Options(t)
@@ -77,7 +77,7 @@ func TestNoWayPastTheQdisc(t *testing.T) {
 		t.Errorf("missing %v, %v", missing, err)
 	}
 	ask(six.Cgroup, true)
-	if err := m.bypass().unbind(cgroupID(t, six.Cgroup)); err != nil {
+	if err := m.bypass().Unbind(cgroupID(t, six.Cgroup)); err != nil {
 		t.Fatal(err)
 	}
 	if missing, err = m.Missing(plan.State{Ports: []plan.Port{six}}); err != nil || len(missing) != 1 {
@@ -105,12 +105,12 @@ func TestNoWayPastTheQdisc(t *testing.T) {
 // sockets of the host's network; other cgroups are not.
 func TestContainersAreBornWithoutAWayPast(t *testing.T) {
 	netnstest.Enter(t)
-	if err := noRefusal(); err != nil {
+	if err := bypass.Unsupported(); err != nil {
 		t.Skipf("skipped: this kernel cannot refuse socket options: %v", err)
 	}
 	opts := netnstest.Options(t)
 	m := newMarker(t, opts, "tcx")
-	if err := m.bypass().stand(); err != nil {
+	if err := m.bypass().Stand(); err != nil {
 		t.Fatal(err)
 	}
 	parent, another := marktest.Cgroup(t), netnstest.New(t)
@@ -138,14 +138,8 @@ func TestContainersAreBornWithoutAWayPast(t *testing.T) {
 		}
 	}
 	wantPorts(t, m)
-	if err := m.bypass().withBound(func(bound *ebpf.Map) error {
-		all, err := boundIDs(bound)
-		if len(all) > 0 {
-			t.Errorf("left in the table: %v", all)
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
+	if all, err := m.bypass().IDs(); err != nil || len(all) > 0 {
+		t.Errorf("left in the table: %v, %v", all, err)
 	}
 	leavesNothing(t, m, opts)
 }
@@ -154,7 +148,7 @@ func TestContainersAreBornWithoutAWayPast(t *testing.T) {
 // keep no workload out of the table. Those of a user are not in it.
 func TestNamesOfContainersFillNoTable(t *testing.T) {
 	netnstest.Enter(t)
-	if err := noRefusal(); err != nil {
+	if err := bypass.Unsupported(); err != nil {
 		t.Skipf("skipped: this kernel cannot refuse socket options: %v", err)
 	}
 	m := newMarker(t, netnstest.Options(t), "tcx")
@@ -171,14 +165,11 @@ func TestNamesOfContainersFillNoTable(t *testing.T) {
 			}
 			t.Cleanup(func() { os.Remove(group) })
 		}
-		if err := m.bypass().withBound(func(bound *ebpf.Map) error {
-			all, err := boundIDs(bound)
-			count = len(all) - 1
-			return err
-		}); err != nil {
+		all, err := m.bypass().IDs()
+		if err != nil {
 			t.Fatal(err)
 		}
-		return count
+		return len(all) - 1
 	}
 	if n := as(t, 1000, func() int { return born(1) }); n != 0 {
 		t.Errorf("a user's: %d in the table", n)
@@ -190,7 +181,7 @@ func TestNamesOfContainersFillNoTable(t *testing.T) {
 	next := plan.Port{Cgroup: marktest.Cgroup(t), Class: 6}
 	attachTo(t, m, next)
 	for _, port := range []plan.Port{known, next} {
-		if held, err := m.bypass().holds(port.Cgroup); err != nil || !held {
+		if held, err := holds(m.bypass(), port.Cgroup); err != nil || !held {
 			t.Errorf("%s: refused = %v, %v", port, held, err)
 		}
 	}
@@ -214,7 +205,7 @@ func as(t *testing.T, uid int, do func() int) int {
 // A cgroup that is gone leaves the table.
 func TestBoundCgroupsThatAreGone(t *testing.T) {
 	netnstest.Enter(t)
-	if err := noRefusal(); err != nil {
+	if err := bypass.Unsupported(); err != nil {
 		t.Skipf("skipped: this kernel cannot refuse socket options: %v", err)
 	}
 	m := newMarker(t, netnstest.Options(t), "tcx")
@@ -228,10 +219,10 @@ func TestBoundCgroupsThatAreGone(t *testing.T) {
 	}
 	until(t, func() bool { // the kernel ends the link some time later
 		wantPorts(t, m, stays)
-		there, err := m.bypass().isBound(gone)
+		there, err := m.bypass().IsBound(gone)
 		return err == nil && !there
 	})
-	if there, err := m.bypass().isBound(cgroupID(t, stays.Cgroup)); err != nil || !there {
+	if there, err := m.bypass().IsBound(cgroupID(t, stays.Cgroup)); err != nil || !there {
 		t.Errorf("the one that stays is not: %v, %v", there, err)
 	}
 }

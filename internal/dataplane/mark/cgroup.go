@@ -19,6 +19,7 @@ import (
 	cgroups "weir/internal/cgroup"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
+	"weir/internal/dataplane/mark/bypass"
 	"weir/internal/plan"
 )
 
@@ -128,7 +129,7 @@ func (m *Marker) tryAttachCgroup(port plan.Port, marking Marking) error {
 	if err != nil || port.Sockets { // whose devices, and what it makes on the link's, have the qdisc behind them
 		return err
 	}
-	return m.bypass().bind(group.id)
+	return m.bypass().Bind(group.id)
 }
 
 // linkCgroup attaches beside whatever programs others have there.
@@ -200,8 +201,8 @@ func (m *Marker) listCgroups() ([]plan.Port, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ports, m.bypass().keepBound(func(id uint64, how uint8) bool {
-		if how == boundBorn {
+	return ports, m.bypass().Keep(func(id uint64, how uint8) bool {
+		if how == bypass.Born {
 			_, err := cgroupPath(id)
 			return !errors.Is(err, unix.ESTALE)
 		}

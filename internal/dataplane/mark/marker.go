@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
+	"weir/internal/dataplane/mark/bypass"
 	"weir/internal/plan"
 )
 
@@ -55,6 +56,9 @@ var (
 	// What goes into a workload by a port, with Options.Inward.
 	inward = hook{ebpf.AttachNone, device.ClsactEgress, "", classifyProgWeirRulesIn, 0}
 )
+
+// bypass is what refuses to workloads without a port to send past the qdisc.
+func (m *Marker) bypass() bypass.Table { return bypass.Table{Conn: m.conn, Opts: m.opts} }
 
 // port is the hook at ports.
 func (m *Marker) port() hook {
@@ -135,7 +139,7 @@ func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 	}
 	host, _ := state.Class(0)
 	sockets, err := m.Sockets(state)
-	if err = errors.Join(err, m.bypass().stand()); err != nil {
+	if err = errors.Join(err, m.bypass().Stand()); err != nil {
 		return err
 	}
 	if err := (sealer{m}).set(dev, state, sockets); err != nil {
@@ -167,7 +171,7 @@ func (m *Marker) AttachLinkRules(dev device.Device, state plan.State) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(m.bypass().stand(), (sealer{m}).set(dev, state, sockets), m.prunePins())
+	return errors.Join(m.bypass().Stand(), (sealer{m}).set(dev, state, sockets), m.prunePins())
 }
 
 // linkHasRules says whether packets at the link are told apart, or their DSCP written.
@@ -286,8 +290,8 @@ func (m *Marker) CleanupAll() error {
 	for _, h := range []hook{egress, above, innerLo} {
 		failed = errors.Join(failed, detachAll(m.at(h)))
 	}
-	failed = errors.Join(failed, remnants{m}.removeAll(), m.bypass().end())
-	for _, folder := range []string{ingress.folder, egress.folder, above.folder, innerLo.folder, sends.folder, opens.folder, sends.goneFolder(), opens.goneFolder(), bypassFolder} {
+	failed = errors.Join(failed, remnants{m}.removeAll(), m.bypass().End())
+	for _, folder := range []string{ingress.folder, egress.folder, above.folder, innerLo.folder, sends.folder, opens.folder, sends.goneFolder(), opens.goneFolder(), bypass.Folder} {
 		dir, err := m.conn.PinDir(m.opts, folder)
 		if err != nil {
 			continue // it was not there either

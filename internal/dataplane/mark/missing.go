@@ -5,9 +5,11 @@ package mark
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
+	"weir/internal/dataplane/mark/bypass"
 	"weir/internal/plan"
 )
 
@@ -31,7 +33,7 @@ func (m *Marker) Missing(state plan.State) ([]string, error) {
 		case who.class() != port.Class:
 			missing = append(missing, fmt.Sprintf("%s is marked with class %d instead of %d", port, who.class(), port.Class))
 		case port.Cgroup != "" && !port.Sockets:
-			if held, err := m.bypass().holds(port.Cgroup); err != nil {
+			if held, err := holds(m.bypass(), port.Cgroup); err != nil {
 				return nil, err
 			} else if !held {
 				missing = append(missing, fmt.Sprintf("%s may send past the qdisc", port))
@@ -85,4 +87,27 @@ func (m *Marker) readPort(port plan.Port) (identity, error) {
 		}
 	}
 	return who, err
+}
+
+// holds reports whether the cgroup at a path may not send past the qdisc; true of one that is gone.
+func holds(table bypass.Table, path string) (bool, error) {
+	group, err := openCgroup(path)
+	if errors.Is(err, dataplane.ErrNoDevice) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer group.Close()
+	return table.IsBound(group.id)
+}
+
+// Gaps says what marking cannot hold on this kernel, one sentence each.
+func (m *Marker) Gaps() []string {
+	err := bypass.Unsupported()
+	if err == nil || m.opts.IFB() {
+		return nil
+	}
+	reason, _, _ := strings.Cut(device.Explain("refuse socket options", err).Error(), "\n")
+	return []string{"A workload with the host's network and CAP_NET_RAW can send past the qdisc, by PACKET_QDISC_BYPASS or AF_XDP: this kernel cannot refuse them (needs Linux 6.1 with BTF; arm64: 6.4): " + reason + "."}
 }

@@ -121,7 +121,7 @@ func (m remnants) letGo(h groupHook, at pin, id uint64, populated bool) error {
 	}
 	err := m.remove(at)
 	if h == sends {
-		err = errors.Join(err, m.bypass().unbind(id))
+		err = errors.Join(err, m.bypass().Unbind(id))
 	}
 	return err
 }

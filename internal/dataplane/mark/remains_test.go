@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/dataplane/mark/bypass"
 	"weir/internal/dataplane/mark/marktest"
 	"weir/internal/plan"
 )
@@ -45,7 +46,7 @@ func TestSocketsOutliveTheirCgroup(t *testing.T) {
 				if got, err := m.Sockets(state); err != nil || got.Owners[id] != 6 || got.Levels != want.Levels {
 					t.Errorf("after its end: %+v, %v; want %+v", got, err, want)
 				}
-				if bound, err := m.bypass().isBound(id); err != nil || noRefusal() == nil && bound == sockets {
+				if bound, err := m.bypass().IsBound(id); err != nil || bypass.Unsupported() == nil && bound == sockets {
 					t.Errorf("refused to send past the qdisc: %v, %v", bound, err)
 				}
 				if got, err := m.Sockets(plan.State{Classes: state.Classes[:1]}); err != nil || got.Owners[id] != 0 {
@@ -59,7 +60,7 @@ func TestSocketsOutliveTheirCgroup(t *testing.T) {
 				return err == nil && got.Owners[id] == 0
 			})
 			wantPorts(t, m)
-			if bound, err := m.bypass().isBound(id); err != nil || noRefusal() == nil && bound {
+			if bound, err := m.bypass().IsBound(id); err != nil || bypass.Unsupported() == nil && bound {
 				t.Errorf("still refused: %v, %v", bound, err)
 			}
 			leavesNothing(t, m, opts)

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mark
+// Package bypass refuses to workloads without a port what would send their packets past the qdisc:
+// PACKET_QDISC_BYPASS and AF_XDP. A process in the cgroup of such a workload asks the kernel for
+// them by a socket option, and the kernel asks bpf/marking/bypass.bpf.c about each one.
+//
+// Example: cgroup 2697 is a workload's. Bind(2697) puts it into the table; from then on setsockopt
+// of PACKET_QDISC_BYPASS in it returns EPERM, until Unbind(2697).
+//
+// What it does not do: take the option from a socket that has it already.
+package bypass
 
 import (
 	"crypto/sha256"
@@ -11,7 +19,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -22,47 +29,44 @@ import (
 	"weir/internal/dataplane/device"
 )
 
-// A process in the cgroup of a workload without a port may not send past the qdisc: the
-// kernel asks bpf/marking/bypass.bpf.c about each socket option. Its table of cgroups and
-// its links are pinned in bypassFolder, the links under the digest of their build, for as long as
-// a link is steered.
+// Folder is where the table and the links are pinned, the links under the digest of their build,
+// for as long as a link is steered.
+const Folder = "bypass"
+
 const (
-	bypassFolder = "bypass"
-	boundPin     = "cgroups"
-	refusalPin   = "refusal_"
+	boundPin   = "cgroups"
+	refusalPin = "refusal_"
 )
 
-// bypassMu keeps the Markers of several links from making the pins at once.
-var bypassMu sync.Mutex
+// mu keeps the Markers of several links from making the pins at once.
+var mu sync.Mutex
 
-// bypass is the table and the program of a network namespace.
-type bypass struct {
-	conn *device.Conn
-	opts dataplane.Options
+// Table is the table of cgroups and the programs of a network namespace.
+type Table struct {
+	Conn *device.Conn
+	Opts dataplane.Options
 }
 
-func (m *Marker) bypass() bypass { return bypass{m.conn, m.opts} }
-
 // dir is the folder of the pins.
-func (b bypass) dir() (string, error) { return b.conn.PinDir(b.opts, bypassFolder) }
+func (b Table) dir() (string, error) { return b.Conn.PinDir(b.Opts, Folder) }
 
 // How a cgroup is in the table: values of bpf/marking/bypass.bpf.c.
 const (
-	boundKnown uint8 = 1 // it is a workload's without a port
-	boundBorn  uint8 = 2 // it is a container's of which no more is known
+	Known uint8 = 1 // it is a workload's without a port
+	Born  uint8 = 2 // it is a container's of which no more is known
 )
 
-// bind refuses the options to processes of a cgroup. It does nothing where the kernel
+// Bind refuses the options to processes of a cgroup. It does nothing where the kernel
 // cannot: Gaps says so.
-func (b bypass) bind(id uint64) error {
+func (b Table) Bind(id uint64) error {
 	return b.withBound(func(bound *ebpf.Map) error {
-		err := bound.Put(id, boundKnown)
+		err := bound.Put(id, Known)
 		for range 3 { // a container that makes cgroups may be faster once
 			if !errors.Is(err, unix.E2BIG) {
 				break
 			}
 			if err = forgetBorn(bound); err == nil {
-				err = bound.Put(id, boundKnown)
+				err = bound.Put(id, Known)
 			}
 		}
 		if err != nil {
@@ -77,7 +81,7 @@ func (b bypass) bind(id uint64) error {
 func forgetBorn(bound *ebpf.Map) error {
 	all, err := boundIDs(bound)
 	for id, how := range all {
-		if how != boundBorn {
+		if how != Born {
 			continue
 		}
 		if gone := bound.Delete(id); !errors.Is(gone, ebpf.ErrKeyNotExist) {
@@ -87,16 +91,16 @@ func forgetBorn(bound *ebpf.Map) error {
 	return err
 }
 
-// stand has the kernel ask the table, so that a container is in it from its beginning on.
-func (b bypass) stand() error { return b.withBound(func(*ebpf.Map) error { return nil }) }
+// Stand has the kernel ask the table, so that a container is in it from its beginning on.
+func (b Table) Stand() error { return b.withBound(func(*ebpf.Map) error { return nil }) }
 
 // withBound does something with the table, and has the kernel ask it.
-func (b bypass) withBound(do func(bound *ebpf.Map) error) error {
-	if noRefusal() != nil {
+func (b Table) withBound(do func(bound *ebpf.Map) error) error {
+	if Unsupported() != nil {
 		return nil
 	}
-	bypassMu.Lock()
-	defer bypassMu.Unlock()
+	mu.Lock()
+	defer mu.Unlock()
 	dir, err := b.dir()
 	if err != nil {
 		return err
@@ -131,13 +135,13 @@ func openBound(dir string) (*ebpf.Map, error) {
 }
 
 // refuse has the programs of this build ask and fill the table, and ends those of others.
-func (b bypass) refuse(dir string, bound *ebpf.Map) error {
+func (b Table) refuse(dir string, bound *ebpf.Map) error {
 	missing := slices.DeleteFunc(slices.Clone(refusalNames()), func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))
 		return err == nil
 	})
 	if len(missing) > 0 {
-		links, err := linkRefusals(bound, b.conn.Netns())
+		links, err := linkRefusals(bound, b.Conn.Netns())
 		if err != nil {
 			return fmt.Errorf("refuse to send past the qdisc: %w", err)
 		}
@@ -201,8 +205,8 @@ func linkRefusals(bound *ebpf.Map, netns uint64) (links [2]link.Link, err error)
 	return links, nil
 }
 
-// noRefusal says why this kernel cannot refuse the options; nil = it can.
-var noRefusal = sync.OnceValue(func() error {
+// Unsupported says why this kernel cannot refuse the options; nil = it can.
+var Unsupported = sync.OnceValue(func() error {
 	spec, err := loadBypass()
 	if err != nil {
 		return err
@@ -219,15 +223,15 @@ var noRefusal = sync.OnceValue(func() error {
 	return errors.Join(links[0].Close(), links[1].Close())
 })
 
-// unbind no longer refuses a cgroup anything.
-func (b bypass) unbind(id uint64) error {
-	return b.keepBound(func(other uint64, _ uint8) bool { return other != id })
+// Unbind no longer refuses a cgroup anything.
+func (b Table) Unbind(id uint64) error {
+	return b.Keep(func(other uint64, _ uint8) bool { return other != id })
 }
 
-// keepBound takes cgroups out of the table.
-func (b bypass) keepBound(keep func(id uint64, how uint8) bool) error {
-	bypassMu.Lock()
-	defer bypassMu.Unlock()
+// Keep takes cgroups out of the table.
+func (b Table) Keep(keep func(id uint64, how uint8) bool) error {
+	mu.Lock()
+	defer mu.Unlock()
 	dir, err := b.dir()
 	if err != nil {
 		return err
@@ -255,10 +259,10 @@ func (b bypass) keepBound(keep func(id uint64, how uint8) bool) error {
 	return nil
 }
 
-// end takes the programs and the table off.
-func (b bypass) end() error {
-	bypassMu.Lock()
-	defer bypassMu.Unlock()
+// End takes the programs and the table off.
+func (b Table) End() error {
+	mu.Lock()
+	defer mu.Unlock()
 	dir, err := b.dir()
 	if err != nil {
 		return nil // it was not there either
@@ -268,6 +272,15 @@ func (b bypass) end() error {
 		err = errors.Join(err, gone)
 	}
 	return err
+}
+
+// IDs returns the cgroups of the table, and how each is in it.
+func (b Table) IDs() (all map[uint64]uint8, err error) {
+	err = b.withBound(func(bound *ebpf.Map) error {
+		all, err = boundIDs(bound)
+		return err
+	})
+	return all, err
 }
 
 // boundIDs reads the table.
@@ -282,9 +295,9 @@ func boundIDs(bound *ebpf.Map) (map[uint64]uint8, error) {
 	return all, each.Err()
 }
 
-// isBound says whether the options are refused to a cgroup, or cannot be on this kernel.
-func (b bypass) isBound(id uint64) (bool, error) {
-	if noRefusal() != nil {
+// IsBound says whether the options are refused to a cgroup, or cannot be on this kernel.
+func (b Table) IsBound(id uint64) (bool, error) {
+	if Unsupported() != nil {
 		return true, nil
 	}
 	dir, err := b.dir()
@@ -309,28 +322,5 @@ func (b bypass) isBound(id uint64) (bool, error) {
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return false, nil
 	}
-	return err == nil && how == boundKnown, err
-}
-
-// holds is isBound of the cgroup at a path; one that is gone is held.
-func (b bypass) holds(path string) (bool, error) {
-	group, err := openCgroup(path)
-	if errors.Is(err, dataplane.ErrNoDevice) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer group.Close()
-	return b.isBound(group.id)
-}
-
-// Gaps says what marking cannot hold on this kernel, one sentence each.
-func (m *Marker) Gaps() []string {
-	err := noRefusal()
-	if err == nil || m.opts.IFB() {
-		return nil
-	}
-	reason, _, _ := strings.Cut(device.Explain("refuse socket options", err).Error(), "\n")
-	return []string{"A workload with the host's network and CAP_NET_RAW can send past the qdisc, by PACKET_QDISC_BYPASS or AF_XDP: this kernel cannot refuse them (needs Linux 6.1 with BTF; arm64: 6.4): " + reason + "."}
+	return err == nil && how == Known, err
 }
