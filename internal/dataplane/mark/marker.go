@@ -31,6 +31,7 @@ type Marker struct {
 	log     *slog.Logger
 
 	identified map[ebpf.ProgramID]identity // by identify
+	names      programNames
 	sealed     map[sealedPlace]bool        // where sealer.set has put its program
 	unsealed   bool                        // there is a place more, by the last sealer.missing
 }
@@ -72,7 +73,8 @@ func (m *Marker) port() hook {
 type attachment interface {
 	attach(ifindex int, name string, want program) error
 	detach(ifindex int) error
-	// read returns what marks there; errNotOurs if nothing of Weir's does.
+	// read returns what marks there; errNotOurs if nothing of Weir's does, preceded if another
+	// owner's program runs before it.
 	read(ifindex int) (identity, error)
 	list() ([]plan.Port, error)
 }
@@ -90,7 +92,7 @@ func New(opts dataplane.Options, log *slog.Logger) (*Marker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Marker{conn: conn, opts: opts, carrier: carrier, tcx: haveTCX(), log: log}, nil
+	return &Marker{conn: conn, opts: opts, carrier: carrier, tcx: haveTCX(), names: programNames{}, log: log}, nil
 }
 
 // at is how this kernel attaches to a hook.
@@ -273,7 +275,7 @@ func (m *Marker) Release() error {
 // that are carried to an IFB go on being so.
 func (m *Marker) CleanupAll() error {
 	if m.opts.Inward != nil {
-		outward := &Marker{conn: m.conn, opts: m.opts, carrier: m.carrier, tcx: m.tcx, log: m.log}
+		outward := &Marker{conn: m.conn, opts: m.opts, carrier: m.carrier, tcx: m.tcx, names: m.names, log: m.log}
 		outward.opts.Inward = nil
 		return outward.CleanupAll()
 	}

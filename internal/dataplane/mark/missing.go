@@ -27,6 +27,8 @@ func (m *Marker) Missing(state plan.State) ([]string, error) {
 		switch {
 		case errors.Is(err, errNotOurs):
 			missing = append(missing, fmt.Sprintf("%s is not marked", port))
+		case errors.As(err, new(preceded)):
+			missing = append(missing, fmt.Sprintf("%s: %v", port, err))
 		case errors.Is(err, dataplane.ErrNoDevice):
 		case err != nil:
 			return nil, err
@@ -54,6 +56,8 @@ func (m *Marker) MissingAtLink(dev device.Device, state plan.State, rulesOnly bo
 		switch {
 		case errors.Is(err, errNotOurs):
 			missing = append(missing, "the marking program of the link is gone")
+		case errors.As(err, new(preceded)):
+			missing = append(missing, fmt.Sprintf("%s: %v", dev.Name, err))
 		case err != nil:
 			return nil, err
 		}

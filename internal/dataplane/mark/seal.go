@@ -4,6 +4,7 @@ package mark
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/cilium/ebpf"
 
@@ -105,6 +106,8 @@ func (s sealer) missing(link device.Device, state plan.State) ([]string, error) 
 		switch {
 		case errors.Is(err, errNotOurs):
 			lost = append(lost, s.lost(sealedPlace{above, dev.Index}, dev.Name)...)
+		case errors.As(err, new(preceded)):
+			lost = append(lost, fmt.Sprintf("%s: %v", dev.Name, err))
 		case err != nil && !errors.Is(err, dataplane.ErrNoDevice):
 			return nil, err
 		}

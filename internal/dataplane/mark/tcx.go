@@ -3,6 +3,7 @@
 package mark
 
 import (
+	"errors"
 	"path/filepath"
 	"strconv"
 
@@ -28,16 +29,25 @@ func (t tcx) pinOf(ifindex int) (pin, error) {
 	}}, err
 }
 
-func (t tcx) attach(ifindex int, _ string, want program) error {
+func (t tcx) attach(ifindex int, name string, want program) error {
 	at, err := t.pinOf(ifindex)
 	if err != nil {
 		return err
 	}
-	return t.attachPinned(at, want, t.hook.attach, func(prog *ebpf.Program) (link.Link, error) {
+	fresh := func(prog *ebpf.Program) (link.Link, error) {
 		return link.AttachTCX(link.TCXOptions{
 			Interface: ifindex, Program: prog, Attach: t.hook.attach, Anchor: link.Head(),
 		})
-	})
+	}
+	if err := t.attachPinned(at, want, t.hook.attach, fresh); err != nil {
+		return err
+	}
+	var by preceded
+	if _, err = t.read(ifindex); errors.As(err, &by) {
+		t.log.Info("Weir's program goes first again", "device", name, "before", by.program)
+		return t.lead(at, want, fresh)
+	}
+	return err
 }
 
 func (t tcx) detach(ifindex int) error {
@@ -48,12 +58,25 @@ func (t tcx) detach(ifindex int) error {
 	return t.remove(at)
 }
 
+// read returns preceded, too, if another owner's program runs before.
 func (t tcx) read(ifindex int) (identity, error) {
 	at, err := t.pinOf(ifindex)
 	if err != nil {
 		return identity{}, err
 	}
-	return t.Marker.read(at)
+	l, who, err := t.open(at)
+	if err != nil {
+		return identity{}, err
+	}
+	if l == nil {
+		return identity{}, errNotOurs
+	}
+	defer l.Close()
+	info, err := l.Info()
+	if err != nil {
+		return identity{}, err
+	}
+	return who, t.first(ifindex, info.Program)
 }
 
 func (t tcx) list() ([]plan.Port, error) {

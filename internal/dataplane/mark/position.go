@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// The programs of a tcx hook run in turn until one ends the chain (TCX_PASS, a drop, a redirect).
+// So what stands before Weir's program decides whether Weir sees a packet. Weir's go first, and
+// leave the verdict to those behind. The kernel tells nobody of a program that another one puts
+// before: the agent looks, and takes the head again.
+//
+//	attached later at the head:  [theirs] [weir_mark_port]
+//	within two seconds:          [weir_mark_port] [theirs]
+
+// preceded says that another owner's program runs before Weir's.
+type preceded struct{ program string }
+
+func (p preceded) Error() string {
+	return fmt.Sprintf("the program %q runs before Weir's", p.program)
+}
+
+// ownPrefix begins the names of all of Weir's programs.
+const ownPrefix = "weir_"
+
+// first returns preceded if a program of another owner runs before the program own at a device.
+func (t tcx) first(ifindex int, own ebpf.ProgramID) error {
+	chain, err := link.QueryPrograms(link.QueryOptions{Target: ifindex, Attach: t.hook.attach})
+	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) {
+		return nil // the device is gone, which others say
+	}
+	if err != nil {
+		return fmt.Errorf("list the programs of device %d: %w", ifindex, err)
+	}
+	for _, at := range chain.Programs {
+		if at.ID == own {
+			return nil
+		}
+		name, err := t.names.of(at.ID)
+		if err != nil {
+			return err
+		}
+		if !strings.HasPrefix(name, ownPrefix) {
+			return preceded{name}
+		}
+	}
+	return nil
+}
+
+// programNames are the names of loaded programs. The kernel gives no id to another one soon.
+type programNames map[ebpf.ProgramID]string
+
+// of returns the name of a program.
+func (n programNames) of(id ebpf.ProgramID) (string, error) {
+	if name, ok := n[id]; ok {
+		return name, nil
+	}
+	prog, err := ebpf.NewProgramFromID(id)
+	if errors.Is(err, unix.ENOENT) {
+		return ownPrefix, nil // and so it precedes none
+	}
+	if err != nil {
+		return "", fmt.Errorf("open BPF program %d: %w", id, err)
+	}
+	defer prog.Close()
+	info, err := prog.Info()
+	if err != nil {
+		return "", fmt.Errorf("inspect BPF program %d: %w", id, err)
+	}
+	if len(n) >= mostIdentified {
+		clear(n)
+	}
+	n[id] = info.Name
+	return info.Name, nil
+}
+
+// lead has the program at a pin, which another one precedes, go first again. The new link is there
+// before the old one goes, so no packet passes without a program.
+func (t tcx) lead(at pin, want program, fresh func(*ebpf.Program) (link.Link, error)) error {
+	old, _, err := t.open(at)
+	if err != nil || old == nil {
+		return err
+	}
+	defer old.Close()
+	want.running = nil // a program is attached once at a hook
+	prog, err := want.load(t.hook.attach)
+	if err != nil {
+		return err
+	}
+	defer prog.Close()
+	l, err := fresh(prog)
+	if err != nil {
+		return err
+	}
+	defer l.Close() // without a pin this detaches
+	if err := errors.Join(old.Unpin(), old.Detach()); err != nil {
+		return err
+	}
+	return l.Pin(at.path)
+}
