@@ -5,11 +5,14 @@ package device
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"weir/internal/dataplane"
 )
 
 // Filter is a cls_bpf filter: a BPF program that classifies packets at a qdisc.
@@ -147,15 +150,23 @@ func (f *Filter) parseOption(typ uint16, value []byte) error {
 	return nil
 }
 
-// AddClsact gives the device the place where filters on incoming packets hang;
-// made is false if it was there.
-func (c *Conn) AddClsact(ifindex int) (made bool, err error) {
+// AddClsact gives the device the place where filters at a parent hang; made is false if it was
+// there. Where another program has added an ingress qdisc, there is none for what leaves: the kernel
+// would put such a filter at the ingress.
+func (c *Conn) AddClsact(ifindex int, parent uint32) (made bool, err error) {
 	_, err = c.Do(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK, clsactMsg(ifindex),
 		nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated("clsact")))
-	if errors.Is(err, unix.EEXIST) {
+	if !errors.Is(err, unix.EEXIST) {
+		return err == nil, Explain(fmt.Sprintf("add clsact to device %d", ifindex), err)
+	}
+	if parent != ClsactEgress {
 		return false, nil
 	}
-	return err == nil, Explain(fmt.Sprintf("add clsact to device %d", ifindex), err)
+	with, err := c.Clsacts()
+	if err != nil || slices.Contains(with, ifindex) {
+		return false, err
+	}
+	return false, fmt.Errorf("device %d: %w: its ingress qdisc leaves no room for a filter on what it sends; remove it (tc qdisc del dev DEVICE ingress), or use clsact in its place", ifindex, dataplane.ErrForeignQdisc)
 }
 
 // DeleteClsact removes clsact from a device if no filter hangs there.

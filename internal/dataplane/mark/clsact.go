@@ -63,7 +63,7 @@ func (m *Marker) setFilter(at device.Filter, name string, want program) error {
 		return err
 	}
 	defer prog.Close()
-	if err := m.addClsact(at.Ifindex, name); err != nil {
+	if err := m.addClsact(at, name); err != nil {
 		return err
 	}
 	at.Name = fmt.Sprintf("weir class %d", want.identity().class())
@@ -87,13 +87,13 @@ func (m *Marker) deleteFilter(at device.Filter) error {
 }
 
 // addClsact gives a device clsact, and remembers that it was Weir.
-func (m *Marker) addClsact(ifindex int, name string) error {
-	made, err := m.conn.AddClsact(ifindex)
+func (m *Marker) addClsact(at device.Filter, name string) error {
+	made, err := m.conn.AddClsact(at.Ifindex, at.Parent)
 	if err != nil || !made {
 		return err
 	}
-	if err := device.Remember(m.memory(ifindex), added{ifindex, name}); err != nil {
-		return errors.Join(err, m.conn.DeleteClsact(ifindex))
+	if err := device.Remember(m.memory(at.Ifindex), added{at.Ifindex, name}); err != nil {
+		return errors.Join(err, m.conn.DeleteClsact(at.Ifindex))
 	}
 	return nil
 }

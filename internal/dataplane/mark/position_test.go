@@ -3,6 +3,7 @@
 package mark
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 
+	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/plan"
@@ -101,5 +103,24 @@ func TestProgramsGoFirst(t *testing.T) {
 		if now := chain(t, a.Ifindex, place.hook); !slices.Equal(now, ours[1:]) {
 			t.Errorf("%v: programs %v after Weir's is gone, want %v", place.hook, now, ours[1:])
 		}
+	}
+}
+
+// Where another program has added an ingress qdisc to a port of a kernel without tcx, the filter on
+// what goes into the workload is refused: the kernel would put it at the ingress.
+func TestIngressQdiscIsNoClsact(t *testing.T) {
+	host := netnstest.Enter(t)
+	opts := netnstest.Options(t)
+	opts.Inward = &dataplane.Inward{IFB: 1}
+	m := newMarker(t, opts, "clsact")
+	a := addPort(t, host, m, "a0")
+	host.Run("tc", "qdisc", "add", "dev", "a0", "ingress")
+	before := host.Run("tc", "filter", "show", "dev", "a0", "parent", "ffff:")
+	err := m.Attach(a, Marking{})
+	if !errors.Is(err, dataplane.ErrForeignQdisc) || !strings.Contains(err.Error(), "a0") {
+		t.Errorf("attach: %v", err)
+	}
+	if after := host.Run("tc", "filter", "show", "dev", "a0", "parent", "ffff:"); after != before {
+		t.Errorf("filters at the ingress: %s", after)
 	}
 }
