@@ -34,6 +34,12 @@
  *                    may have no socket, or be in a tunnel
  *   weir_rules_ifb   what goes into an IFB of Weir's. Refuses what sockets send there
  *
+ * and for ingress where the kernel has tcx (below):
+ *
+ *   weir_rules_take  weir_rules_in without an action behind it
+ *   weir_rules_gate  weir_rules_ifb of a pair
+ *   weir_rules_back  what comes out of a pair. Sends it on by the port that it was taken at
+ *
  * What it does not do: look at rules for packets of other workloads. A packet
  * that has a class keeps it on the link.
  */
@@ -365,7 +371,8 @@ int weir_rules_sock(struct bpf_sysctl *ctx __attribute__((unused)))
 
 /* Set before the load, like weir_here. */
 const volatile struct weir_inward {
-	__u32 ifb; /* index of the device */
+	__u32 ifb; /* index of the device, or of the first end of a pair */
+	__u32 back; /* index of its second end */
 	__u32 local; /* 1: whatever goes into the workload is taken */
 	__u32 rewrites; /* 1: a DSCP is to be written */
 	__u32 sources
@@ -384,19 +391,16 @@ static __always_inline bool weir_by_link(__u32 iif)
 	return false;
 }
 
-SEC("tc")
-int weir_rules_in(struct __sk_buff *skb)
+/* Did the packet come by the link for the workload? Then it gets the workload's class. */
+static __always_inline bool weir_arrives(struct __sk_buff *skb, __u32 iif)
 {
-	__u32 iif = skb->ingress_ifindex;
 	struct weir_headers h = {};
 	__u32 queue;
 
-	if (iif == weir_to.ifb)
-		return WEIR_TAKEN;
 	if (!weir_to.local && (weir_lane(skb) & WEIR_LANE_CLASS || !weir_by_link(iif)))
-		return WEIR_LEFT;
+		return false;
 	if (!weir_in_area(skb, weir_here.link_header, true))
-		return WEIR_LEFT;
+		return false;
 	if (weir_here.count || weir_to.rewrites || weir_here.hosts)
 		weir_read(skb, &h, true);
 	queue = weir_decide(&h) % WEIR_RULE_QUEUES;
@@ -406,7 +410,89 @@ int weir_rules_in(struct __sk_buff *skb)
 		weir_rewrite(skb, &h, weir_here.dscp[queue]);
 	if (weir_here.hosts)
 		weir_hash_hosts(skb, &h, weir_here.hosts);
-	return WEIR_TAKEN;
+	return true;
+}
+
+SEC("tc")
+int weir_rules_in(struct __sk_buff *skb)
+{
+	__u32 iif = skb->ingress_ifindex;
+
+	return iif == weir_to.ifb || weir_arrives(skb, iif) ? WEIR_TAKEN : WEIR_LEFT;
+}
+
+/*
+ * The same where the kernel has tcx, and nothing at a port is shared with others. A pair of
+ * veths stands for the link: the qdisc is at its first end, and a program at its second end sends
+ * what comes out on by the port.
+ *
+ *     link ──► bridge, routing ──► port [this program, then those of others] ──► container
+ *                                   │  ▲
+ *                                   ▼  │ weir_rules_back
+ *              first end [gate, the link's qdisc] ──► second end
+ *
+ * The program is the first at the port. What it takes, no filter or program of others has seen.
+ * What comes back has the second end as its device, passes, and is seen by all of them, once:
+ * a drop drops, a mirror copies, as without Weir. With an IFB this cannot be had: it sets
+ * tc_skip_classify, so that the kernel skips the action of the next filter and all filters
+ * behind it, and it does so for packets of mirred alone, at a clsact, beside which no other
+ * program can add its ingress qdisc. A netfilter hook at the port's egress comes before tcx, and
+ * the kernel skips it the second time.
+ *
+ * skb->cb says at which port the packet was taken, and the priority that the pair takes from
+ * it: no qdisc that Weir puts there uses its last 12 bytes. The kernel clears them in what a
+ * packet socket sends, and no other packet has the word of Weir in them: such packets do not
+ * pass the gate.
+ *
+ * A port without Ethernet headers is given one for its way through the pair; bpf_redirect takes
+ * it off again.
+ */
+#define WEIR_TAKEN_AT 0x77e17a6e
+
+SEC("tcx/egress")
+int weir_rules_take(struct __sk_buff *skb)
+{
+	__u32 iif = skb->ingress_ifindex;
+
+	if (iif == weir_to.back || !weir_arrives(skb, iif))
+		return TC_ACT_UNSPEC;
+	if (!weir_here.link_header) {
+		__be16 protocol = skb->protocol;
+
+		if (bpf_skb_change_head(skb, ETH_HLEN, 0) ||
+		    bpf_skb_store_bytes(skb, offsetof(struct ethhdr, h_proto), &protocol,
+					sizeof(protocol), 0))
+			return TC_ACT_SHOT;
+	}
+	skb->cb[2] = skb->priority;
+	skb->cb[3] = WEIR_TAKEN_AT;
+	skb->cb[4] = skb->ifindex;
+	return bpf_redirect(weir_to.ifb, 0);
+}
+
+SEC("tcx/egress")
+int weir_rules_gate(struct __sk_buff *skb)
+{
+	if (skb->cb[3] == WEIR_TAKEN_AT)
+		return TC_ACT_UNSPEC;
+	/* By its constants the agent knows the program, so it has to name them. */
+	asm volatile("" : : "r"(weir_here.host));
+	return TC_ACT_SHOT;
+}
+
+SEC("tcx/ingress")
+int weir_rules_back(struct __sk_buff *skb)
+{
+	__u32 port = skb->cb[4];
+
+	asm volatile("" : : "r"(weir_here.host));
+	if (skb->cb[3] != WEIR_TAKEN_AT)
+		return TC_ACT_SHOT;
+	skb->priority = skb->cb[2];
+	skb->cb[2] = 0;
+	skb->cb[3] = 0;
+	skb->cb[4] = 0;
+	return bpf_redirect(port, 0);
 }
 
 /*

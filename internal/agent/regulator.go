@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"net"
 	"slices"
 	"time"
 
@@ -151,8 +150,8 @@ func (ls links) watched() (ports []plan.Port, ifbs []int) {
 			}
 		}
 		if l.config.Direction == policy.Ingress && l.backend != nil {
-			if ifb, err := net.InterfaceByName(device.IFB{Link: l.config.Device, Zone: l.config.Zone, Ingress: true}.Name()); err == nil {
-				ifbs = append(ifbs, ifb.Index)
+			if ifb, err := (device.IFB{Link: l.config.Device, Zone: l.config.Zone, Ingress: true}).CameBy(); err == nil {
+				ifbs = append(ifbs, ifb)
 			}
 		}
 	}

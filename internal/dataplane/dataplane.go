@@ -105,9 +105,10 @@ func (o Options) Carrier() plan.Carrier {
 // IFB reports whether the device is one of Weir's IFBs.
 func (o Options) IFB() bool { return o.Inward != nil || o.Zone }
 
-// Inward is what reaches an IFB.
+// Inward is what reaches an IFB, or a pair.
 type Inward struct {
-	IFB     int   // index of the device
+	IFB     int   // index of the device, or of a pair's first end, which has the qdisc
+	Back    int   // index of a pair's second end, by which packets come back; 0 = it is an IFB
 	Sources []int // indices of the link and of what stands on it, such as VLANs and its bridge
 	Local   bool  // packets of this host and its other workloads as well
 	Area    *Area // whose packets; nil = everybody's

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync"
 	"time"
 
@@ -67,11 +66,11 @@ func (r *regulator) set(ctx context.Context, want plan.State) error {
 	}
 	var ifbs []int
 	if r.ingress { // the IFB is there since Set
-		ifb, err := net.InterfaceByName(device.IFB{Link: want.Link.Device, Ingress: true}.Name())
+		ifb, err := device.IFB{Link: want.Link.Device, Ingress: true}.CameBy()
 		if err != nil {
-			return fmt.Errorf("device of the link's ingress: %w", err)
+			return err
 		}
-		ifbs = append(ifbs, ifb.Index)
+		ifbs = append(ifbs, ifb)
 	}
 	watched := map[plan.ClassID]bool{}
 	for _, class := range r.pacer.Watched() {

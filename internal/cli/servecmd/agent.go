@@ -45,7 +45,7 @@ kernel goes on scheduling; weir cleanup puts back the former qdiscs.
 
 --link and --egress say which devices to steer and what each can send, egress (upload).
 With --ingress what workloads receive by them, ingress (download), is steered as well,
-by an IFB device for each.`,
+by a pair of devices for each.`,
 		Example: `  weir agent --link eth0 --egress 100mbit
   weir agent --link eth0=100mbit --link eth1=1gbit
   weir agent --link eth0 --egress 20mbit --ingress 95mbit

@@ -30,7 +30,8 @@ func tunnelOfNoKind(dev netlink.Link, told bool) bool {
 
 // Above returns the devices by which packets of sockets of this host may come to a link: lo,
 // those that stand on the link (bridge, bond, team, VLAN, macsec and the like), all tunnels,
-// macvlans and ports of an Open vSwitch, pairs with both ends here, and what stands on any of these.
+// macvlans and ports of an Open vSwitch, pairs with both ends here, but for those of IFB, and what
+// stands on any of these.
 func (c *Conn) Above(link Device) ([]Device, error) {
 	all, err := dump.Whole(c.links.LinkList)
 	if err != nil {
@@ -51,7 +52,7 @@ func above(all []netlink.Link, link int) (list []Device) {
 	}
 	stacked := onTop(all, ends, func(kind string) bool { return !slices.Contains(pairs, kind) })
 	for _, dev := range all {
-		if attrs := dev.Attrs(); attrs.Index != link && slices.Contains(stacked, attrs.Index) {
+		if attrs := dev.Attrs(); attrs.Index != link && slices.Contains(stacked, attrs.Index) && !IsIFBName(attrs.Name) {
 			list = append(list, fromAttrs(attrs))
 		}
 	}

@@ -34,6 +34,8 @@ func TestAbove(t *testing.T) {
 	add(14, "macvlan", "mac0", 2, 0, here)
 	add(16, "macvlan", "mac1", 3, 0, here)
 	add(15, "vlan", "eth1.9", 3, 0, here)
+	add(17, "veth", "weir-in-eth0", 18, 0, here) // sockets send nothing there
+	add(18, "veth", "weir-ib-eth0", 17, 0, here)
 	var names []string
 	for _, dev := range above(all, 2) {
 		names = append(names, dev.Name)

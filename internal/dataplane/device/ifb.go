@@ -4,7 +4,6 @@ package device
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"net/netip"
@@ -14,12 +13,11 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/dataplane"
 	"weir/internal/dump"
 )
 
-// IFB says what an IFB device of Weir's stands for: the ingress of a link, or a zone of it in
-// one direction.
+// IFB says what an IFB device of Weir's, or a pair in its place, stands for: the ingress of a link,
+// or a zone of it in one direction.
 type IFB struct {
 	Link, Zone string
 	Ingress    bool
@@ -30,6 +28,8 @@ const (
 	ifbPrefix        = "weir-in-"
 	zonePrefix       = "weir-z-"
 	zoneInPrefix     = "weir-zi-"
+	backPrefix       = "weir-ib-" // the second end of weir-in-
+	zoneBackPrefix   = "weir-zb-" // the second end of weir-zi-
 	ifbAlias         = "weir: ingress of "
 	zoneAlias        = "weir: zone %s of %s"
 	zoneIngressAlias = "weir: ingress of zone %s of %s"
@@ -45,6 +45,18 @@ func (i IFB) Name() string {
 			prefix = zoneInPrefix
 		}
 	}
+	return i.named(prefix, name)
+}
+
+// Back returns the name of the second end of a pair: weir-ib-eth0.
+func (i IFB) Back() string {
+	if i.Zone != "" {
+		return i.named(zoneBackPrefix, i.Link+"-"+i.Zone)
+	}
+	return i.named(backPrefix, i.Link)
+}
+
+func (i IFB) named(prefix, name string) string {
 	longest := unix.IFNAMSIZ - 1 - len(prefix)
 	if len(name) <= longest {
 		return prefix + name
@@ -93,77 +105,10 @@ func ifbOf(alias string) (i IFB, ok bool) {
 	return i, i.alias() == alias
 }
 
-// IsIFBName says whether an IFB device of Weir's would have such a name.
+// IsIFBName says whether an IFB device of Weir's, or an end of a pair, would have such a name.
 func IsIFBName(name string) bool {
-	return slices.ContainsFunc([]string{ifbPrefix, zonePrefix, zoneInPrefix}, func(p string) bool { return strings.HasPrefix(name, p) })
-}
-
-// IFBs lists Weir's IFB devices.
-func (c *Conn) IFBs() ([]IFB, error) {
-	all, err := dump.Whole(c.links.LinkList)
-	if err != nil {
-		return nil, Explain("list the network devices", err)
-	}
-	var list []IFB
-	for _, dev := range all {
-		if i, ours := ifbOf(dev.Attrs().Alias); ours && dev.Type() == "ifb" && IsIFBName(dev.Attrs().Name) {
-			list = append(list, i)
-		}
-	}
-	return list, nil
-}
-
-// EnsureIFB makes an IFB device for a link, if it is not there, and brings it up.
-// Its queue length is what it may hold beyond its qdisc.
-func (c *Conn) EnsureIFB(i IFB, link Device) (Device, error) {
-	name := i.Name()
-	fail := func(err error) (Device, error) {
-		return Device{}, Explain(fmt.Sprintf("make device %s for %s", name, i), err)
-	}
-	have, err := c.links.LinkByName(name)
-	var missing netlink.LinkNotFoundError
-	if errors.As(err, &missing) {
-		attrs := netlink.NewLinkAttrs()
-		attrs.Name, attrs.MTU = name, link.MTU
-		err = c.links.LinkAdd(&netlink.Ifb{LinkAttrs: attrs})
-		if errors.Is(err, unix.EOPNOTSUPP) {
-			return Device{}, fmt.Errorf("make device %s: %w: it has no IFB devices; load or build the module ifb", name, dataplane.ErrNoSupport)
-		}
-		if err == nil {
-			have, err = c.links.LinkByName(name)
-		}
-	}
-	if err != nil {
-		return fail(err)
-	}
-	if have.Type() != "ifb" {
-		return fail(fmt.Errorf("a device of this name is there, of kind %s; rename it", have.Type()))
-	}
-	if alias := i.alias(); have.Attrs().Alias != alias {
-		if err := c.links.LinkSetAlias(have, alias); err != nil {
-			return fail(err)
-		}
-	}
-	if have.Attrs().Flags&1 == 0 { // net.FlagUp
-		if err := c.links.LinkSetUp(have); err != nil {
-			return fail(err)
-		}
-	}
-	return c.Lookup(name)
-}
-
-// DeleteIFB removes an IFB device; no error if there is none.
-func (c *Conn) DeleteIFB(i IFB) error {
-	name := i.Name()
-	have, err := c.links.LinkByName(name)
-	var missing netlink.LinkNotFoundError
-	if errors.As(err, &missing) || err == nil && have.Type() != "ifb" {
-		return nil
-	}
-	if err == nil {
-		err = c.links.LinkDel(have)
-	}
-	return Explain("remove device "+name, err)
+	return slices.ContainsFunc([]string{ifbPrefix, zonePrefix, zoneInPrefix, backPrefix, zoneBackPrefix},
+		func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 // Sources are the devices by which packets of a link may have come when they have

@@ -120,8 +120,12 @@ func (b *Backend) zoneEgress() bool { return !b.end.Ingress }
 
 // use opens the backend on the IFB, unless it is open.
 func (b *Backend) use(dev device.Device, sources []int) error {
-	inward := dataplane.Inward{IFB: dev.Index, Sources: sources, Local: b.end.Local, Area: b.area}
-	if b.inner != nil && b.inward.IFB == inward.IFB && b.inward.Area == b.area && slices.Equal(b.inward.Sources, sources) {
+	back, err := b.conn.BackOf(b.end.IFB)
+	if err != nil {
+		return err
+	}
+	inward := dataplane.Inward{IFB: dev.Index, Back: back, Sources: sources, Local: b.end.Local, Area: b.area}
+	if b.inner != nil && b.inward.IFB == inward.IFB && b.inward.Back == back && b.inward.Area == b.area && slices.Equal(b.inward.Sources, sources) {
 		return nil
 	}
 	opts := b.opts
@@ -211,7 +215,7 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 	if err := b.survey(link); err != nil {
 		return err
 	}
-	dev, err := b.conn.EnsureIFB(b.end.IFB, link)
+	dev, err := b.ensure(link)
 	if err != nil {
 		return err
 	}
@@ -223,6 +227,25 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 	}
 	b.zone = mark.Zone{Link: link, IFB: dev.Index, Class: want.Link.Class, Area: b.area}
 	return b.zones.Attach(b.zone, want)
+}
+
+// ensure makes the IFB, or the pair. One that an earlier version, or an agent on another kernel, has
+// made of the other kind goes, with what waits there.
+func (b *Backend) ensure(link device.Device) (device.Device, error) {
+	pair := !b.zoneEgress() && mark.HaveTCX()
+	dev, err := b.conn.EnsureIFB(b.end.IFB, link, pair)
+	if err != nil {
+		return dev, err
+	}
+	back, err := b.conn.BackOf(b.end.IFB)
+	if err != nil || (back != 0) == pair {
+		return dev, err
+	}
+	b.log.Info("replacing what stands for the ingress", "device", dev.Name, "pair", pair)
+	if err := errors.Join(b.release(dev), b.conn.DeleteIFB(b.end.IFB)); err != nil {
+		return dev, err
+	}
+	return b.conn.EnsureIFB(b.end.IFB, link, pair)
 }
 
 // inside returns a state as the backend on the IFB is told it.
@@ -367,8 +390,12 @@ func (b *Backend) release(dev device.Device) error {
 		}
 		return errors.Join(err, b.zones.Detach(mark.Zone{Link: link, IFB: dev.Index}))
 	}
+	back, err := b.conn.BackOf(b.end.IFB)
+	if err != nil {
+		return err
+	}
 	opts := b.opts
-	opts.Inward = &dataplane.Inward{IFB: dev.Index}
+	opts.Inward = &dataplane.Inward{IFB: dev.Index, Back: back}
 	marker, err := mark.New(opts, b.log)
 	if err != nil {
 		return err

@@ -32,8 +32,8 @@ type Marker struct {
 
 	identified map[ebpf.ProgramID]identity // by identify
 	names      programNames
-	sealed     map[sealedPlace]bool        // where sealer.set has put its program
-	unsealed   bool                        // there is a place more, by the last sealer.missing
+	sealed     map[sealedPlace]bool // where sealer.set has put its program
+	unsealed   bool                 // there is a place more, by the last sealer.missing
 }
 
 // hook is a place in a device's path, and the program with rules for it.
@@ -54,8 +54,11 @@ var (
 	above = hook{ebpf.AttachTCXEgress, device.ClsactEgress, "seals", classifyProgWeirRulesSeal, 1}
 	// What goes into an IFB, before its qdisc.
 	guard = hook{ebpf.AttachTCXEgress, device.ClsactEgress, "egress", classifyProgWeirRulesIfb, 0}
-	// What goes into a workload by a port, with Options.Inward.
+	// What goes into a workload by a port, with Options.Inward that has no pair.
 	inward = hook{ebpf.AttachNone, device.ClsactEgress, "", classifyProgWeirRulesIn, 0}
+	// What goes into a pair, before its qdisc, and what comes out of it.
+	gate = hook{ebpf.AttachTCXEgress, device.ClsactEgress, "egress", classifyProgWeirRulesGate, 0}
+	back = hook{ebpf.AttachTCXIngress, device.ClsactIngress, "backs", classifyProgWeirRulesBack, 0}
 )
 
 // bypass is what refuses to workloads without a port to send past the qdisc.
@@ -63,10 +66,13 @@ func (m *Marker) bypass() bypass.Table { return bypass.Table{Conn: m.conn, Opts:
 
 // port is the hook at ports.
 func (m *Marker) port() hook {
-	if m.opts.Inward != nil {
+	switch {
+	case m.opts.Inward == nil:
+		return ingress
+	case m.opts.Inward.Back == 0:
 		return inward
 	}
-	return ingress
+	return taking(m.opts.Inward.IFB)
 }
 
 // attachment is one way of attaching to a hook.
@@ -136,8 +142,7 @@ func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.opts.IFB() {
-		err := m.attach(guard, dev.Index, dev.Name, 0, Marking{}, func(*program) {})
-		return errors.Join(err, m.prunePins())
+		return errors.Join(pairs{m}.attach(dev), m.prunePins())
 	}
 	host, _ := state.Class(0)
 	sockets, err := m.Sockets(state)
@@ -185,7 +190,7 @@ func linkHasRules(state plan.State) bool {
 // prunePins removes the pins of links that are gone.
 func (m *Marker) prunePins() error {
 	_, err := m.at(egress).list()
-	return err
+	return errors.Join(err, pairs{m}.prune())
 }
 
 // DetachLink takes the program of AttachLink off. It is no error if none is there.
@@ -200,7 +205,8 @@ func (m *Marker) attach(h hook, ifindex int, name string, class plan.ClassID, ma
 		return device.Explain(fmt.Sprintf("mark packets of %s (device %d) with class %d", name, ifindex, class), err)
 	}
 	header := 0
-	if h == egress || h == above || !marking.empty() || h == inward && m.opts.Inward.Area != nil {
+	inward := m.opts.Inward != nil && h == m.port()
+	if h == egress || h == above || !marking.empty() || inward {
 		dev, err := m.conn.LookupIndex(ifindex)
 		if err != nil {
 			return explain(err)
@@ -214,7 +220,7 @@ func (m *Marker) attach(h hook, ifindex int, name string, class plan.ClassID, ma
 		return explain(err)
 	}
 	more(&want)
-	if h == inward {
+	if inward {
 		want.redirect(*m.opts.Inward)
 	}
 	if err := m.at(h).attach(ifindex, name, want); err != nil {
@@ -268,6 +274,10 @@ func (m *Marker) Release() error {
 	for _, port := range ports {
 		err = errors.Join(err, m.Detach(port))
 	}
+	if m.opts.Inward != nil && m.opts.Inward.Back != 0 {
+		dir, _ := m.conn.PinDir(m.opts, m.port().folder)
+		device.RemovePinDir(dir)
+	}
 	return err
 }
 
@@ -289,11 +299,11 @@ func (m *Marker) CleanupAll() error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, h := range []hook{egress, above, innerLo} {
+	for _, h := range []hook{egress, above, back, innerLo} {
 		failed = errors.Join(failed, detachAll(m.at(h)))
 	}
 	failed = errors.Join(failed, remnants{m}.removeAll(), m.bypass().End())
-	for _, folder := range []string{ingress.folder, egress.folder, above.folder, innerLo.folder, sends.folder, opens.folder, sends.goneFolder(), opens.goneFolder(), bypass.Folder} {
+	for _, folder := range []string{ingress.folder, egress.folder, above.folder, back.folder, innerLo.folder, sends.folder, opens.folder, sends.goneFolder(), opens.goneFolder(), bypass.Folder} {
 		dir, err := m.conn.PinDir(m.opts, folder)
 		if err != nil {
 			continue // it was not there either
@@ -336,3 +346,6 @@ var haveTCX = sync.OnceValue(func() bool {
 	}
 	return !errors.Is(err, ebpf.ErrNotSupported)
 })
+
+// HaveTCX reports whether the kernel has tcx (Linux 6.6).
+func HaveTCX() bool { return haveTCX() }

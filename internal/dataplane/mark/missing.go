@@ -63,7 +63,8 @@ func (m *Marker) MissingAtLink(dev device.Device, state plan.State, rulesOnly bo
 		}
 	}
 	if m.opts.IFB() {
-		return missing, nil
+		behind, err := pairs{m}.missing()
+		return append(missing, behind...), err
 	}
 	unsealed, err := sealer{m}.missing(dev, state)
 	return append(missing, unsealed...), err

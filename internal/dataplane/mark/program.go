@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -42,6 +43,9 @@ var placeSize = map[string]uintptr{
 	classifyProgWeirRulesSock: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesIn:   unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesZone: unsafe.Sizeof(classifyWeirPlace{}),
+	classifyProgWeirRulesTake: unsafe.Sizeof(classifyWeirPlace{}),
+	classifyProgWeirRulesGate: unsafe.Sizeof(classifyWeirPlace{}),
+	classifyProgWeirRulesBack: unsafe.Sizeof(classifyWeirPlace{}),
 }
 
 // rulesMap is the section of marking/classify.bpf.c with the rules.
@@ -129,7 +133,7 @@ func (p program) spec() (*ebpf.CollectionSpec, error) {
 func (p program) redirection(spec *ebpf.CollectionSpec) error {
 	table := spec.Maps[".rodata.table"]
 	delete(spec.Variables, classifyVarWeirTable)
-	if p.name != classifyProgWeirRulesIn && p.name != classifyProgWeirRulesZone {
+	if !slices.Contains([]string{classifyProgWeirRulesIn, classifyProgWeirRulesTake, classifyProgWeirRulesZone}, p.name) {
 		for _, section := range []string{".rodata.inward", ".rodata.area", ".rodata.table"} {
 			delete(spec.Maps, section)
 		}

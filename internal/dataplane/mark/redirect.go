@@ -11,7 +11,8 @@ import (
 // redirect attaches to what goes into a workload: a cls_bpf filter at the egress
 // of its port, whose action carries what the program takes to the IFB. tcx cannot
 // do that: the IFB sends a packet on by the device that it was taken from, and of
-// the two only the action writes that down in the packet.
+// the two only the action writes that down in the packet. Where there is tcx, it has a
+// pair in the IFB's place (pair.go).
 type redirect struct{ *Marker }
 
 func (r redirect) filterAt(ifindex int) device.Filter { return r.filterTo(ifindex, r.opts.Inward.IFB) }
@@ -37,7 +38,7 @@ func (r redirect) list() ([]plan.Port, error) { return r.listBy(r.read) }
 
 // redirect says where the program's packets go, and which ones.
 func (p *program) redirect(to dataplane.Inward) {
-	p.in = classifyWeirInward{Ifb: uint32(to.IFB)}
+	p.in = classifyWeirInward{Ifb: uint32(to.IFB), Back: uint32(to.Back)}
 	if to.Local {
 		p.in.Local = 1
 	}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
+)
+
+// takingPrefix begins the names of the folders of pins of the programs that take packets to a pair,
+// by the index of its first end: takes-7/12 is the program at device 12.
+const takingPrefix = "takes-"
+
+// taking is the hook at ports where a pair stands for the ingress of a link, with Options.Inward.
+func taking(first int) hook {
+	return hook{ebpf.AttachTCXEgress, device.ClsactEgress, takingPrefix + strconv.Itoa(first), classifyProgWeirRulesTake, 0}
+}
+
+// pairs is a Marker at IFBs and pairs.
+type pairs struct{ *Marker }
+
+// attach refuses what sockets send to an IFB, or to a pair, and sends on what comes out of a pair.
+func (m pairs) attach(dev device.Device) error {
+	if m.opts.Inward == nil || m.opts.Inward.Back == 0 {
+		return m.Marker.attach(guard, dev.Index, dev.Name, 0, Marking{}, func(*program) {})
+	}
+	return errors.Join(
+		m.Marker.attach(back, m.opts.Inward.Back, "the second end of "+dev.Name, 0, Marking{}, func(*program) {}),
+		m.Marker.attach(gate, dev.Index, dev.Name, 0, Marking{}, func(*program) {}),
+	)
+}
+
+// missing says whether a pair is without the program that sends on what comes out of it.
+func (m pairs) missing() ([]string, error) {
+	if m.opts.Inward == nil || m.opts.Inward.Back == 0 {
+		return nil, nil
+	}
+	_, err := m.at(back).read(m.opts.Inward.Back)
+	switch {
+	case errors.Is(err, errNotOurs):
+		return []string{"the program behind the qdisc is gone"}, nil
+	case errors.As(err, new(preceded)):
+		return []string{fmt.Sprintf("behind the qdisc: %v", err)}, nil
+	}
+	return nil, err
+}
+
+// prune takes the programs off that carry packets to a pair that is gone, where the kernel
+// drops them.
+func (m pairs) prune() error {
+	top, err := m.conn.PinDir(m.opts, "")
+	if err != nil || !m.tcx {
+		return err
+	}
+	folders, err := filepath.Glob(filepath.Join(top, takingPrefix+"*"))
+	for _, dir := range folders {
+		first, bad := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), takingPrefix))
+		if _, gone := m.conn.LookupIndex(first); bad != nil || !errors.Is(gone, dataplane.ErrNoDevice) {
+			continue
+		}
+		err = errors.Join(err, detachAll(tcx{m.Marker, taking(first)}), os.Remove(dir))
+	}
+	return err
+}
