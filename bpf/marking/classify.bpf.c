@@ -65,6 +65,12 @@ static __always_inline void weir_mark(struct __sk_buff *skb, __u32 lane)
 			    lane >> WEIR_LANE_QUEUE << weir_here.in.queue_shift;
 }
 
+/* Have the packet's seal outlive a program behind this one that ends the chain (seal.h). */
+static __always_inline void weir_keep(struct __sk_buff *skb)
+{
+	skb->tc_classid = skb->tc_index;
+}
+
 /* Have it carry them. Beside Cilium a class without room in the seal is in the mark alone. */
 static __always_inline void weir_carry(struct __sk_buff *skb, __u32 lane)
 {
@@ -76,6 +82,7 @@ static __always_inline void weir_carry(struct __sk_buff *skb, __u32 lane)
 		seal = (skb->tc_index & weir_here.in.others) | (seal & ~weir_here.in.others);
 	}
 	skb->tc_index = seal;
+	skb->tc_classid = seal;
 	weir_mark(skb, lane);
 }
 
@@ -92,6 +99,7 @@ static __always_inline void weir_carry_here(struct __sk_buff *skb, __u32 queue)
 	__u32 seal = weir_here.seal;
 
 	skb->tc_index = weir_here.in.others ? seal : seal | queue;
+	weir_keep(skb);
 	weir_mark(skb, weir_here.class | queue << WEIR_LANE_QUEUE);
 }
 
@@ -280,6 +288,7 @@ int weir_rules_seal(struct __sk_buff *skb)
 	enum weir_found found;
 	__u32 own, lane;
 
+	weir_keep(skb);
 	if (!sk || skb->ingress_ifindex > WEIR_LOOPBACK || weir_stays(skb, sk))
 		return TC_ACT_UNSPEC;
 	own = weir_owner(skb);
@@ -313,6 +322,7 @@ int weir_rules_link(struct __sk_buff *skb)
 {
 	enum weir_found found = weir_reown(skb);
 
+	weir_keep(skb);
 	weir_forget_priority(skb);
 	if (weir_lane(skb) & WEIR_LANE_CLASS) {
 		if (weir_here.late && found == WEIR_OWNED)

@@ -46,9 +46,12 @@ const volatile struct {
 SEC("tcx/ingress")
 int weir_mark_port(struct __sk_buff *skb)
 {
+	__u32 seal = weir_mark.seal;
+
 	if (weir_mark.keep != ~0U) /* the verifier knows */
 		skb->mark = (skb->mark & weir_mark.keep) | weir_mark.value;
-	skb->tc_index = weir_mark.seal;
+	skb->tc_index = seal;
+	skb->tc_classid = seal; /* which outlives TCX_PASS, see seal.h */
 	return TC_ACT_UNSPEC;
 }
 

@@ -20,6 +20,9 @@
  *
  * A lane, here and in bpf/: a class and, above it, a queue.
  *
+ * TCX_PASS, by which a program of tcx ends its chain, writes skb->tc_classid into tc_index: 0, if
+ * no program has set it. So Weir's programs, which are first, write the seal there, too.
+ *
  * What the seal does not survive: WireGuard, which clears the header of its packets, the mark
  * with it; Open vSwitch, for the packets that its daemon decides on; and a filter of tc (not tcx)
  * that ends with TC_ACT_OK, which writes its class id there, 0 if it has none. Such packets are

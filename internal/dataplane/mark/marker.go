@@ -164,9 +164,16 @@ func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 
 // AttachLinkRules is AttachLink for a link whose qdisc checks local sockets itself, with
 // Sockets. The link gets the program only if class 0 or the class of a cgroup has rules or a
-// DSCP; otherwise AttachLinkRules takes off the one that is there.
+// DSCP, or if another owner has a program there, which may end the chain and with it the seal
+// (bpf/marking/seal.h); otherwise AttachLinkRules takes off the one that is there.
 func (m *Marker) AttachLinkRules(dev device.Device, state plan.State) error {
-	if linkHasRules(state) || m.opts.IFB() {
+	m.mu.Lock()
+	wanted, err := tcx{m, egress}.wanted(dev, state)
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if wanted {
 		return m.AttachLink(dev, state)
 	}
 	if err := m.DetachLink(dev); err != nil {
@@ -179,6 +186,14 @@ func (m *Marker) AttachLinkRules(dev device.Device, state plan.State) error {
 		return err
 	}
 	return errors.Join(m.bypass().Stand(), (sealer{m}).set(dev, state, sockets), m.prunePins())
+}
+
+// wanted reports whether a link whose qdisc checks local sockets itself gets the program.
+func (t tcx) wanted(dev device.Device, state plan.State) (bool, error) {
+	if linkHasRules(state) || t.opts.IFB() || !t.tcx {
+		return linkHasRules(state) || t.opts.IFB(), nil
+	}
+	return t.crowded(dev.Index)
 }
 
 // linkHasRules says whether packets at the link are told apart, or their DSCP written.

@@ -51,7 +51,11 @@ func (m *Marker) MissingAtLink(dev device.Device, state plan.State, rulesOnly bo
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var missing []string
-	if !rulesOnly || m.opts.IFB() || linkHasRules(state) {
+	wanted, err := tcx{m, egress}.wanted(dev, state)
+	if err != nil {
+		return nil, err
+	}
+	if !rulesOnly || wanted {
 		_, err := m.at(egress).read(dev.Index)
 		switch {
 		case errors.Is(err, errNotOurs):

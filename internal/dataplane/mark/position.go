@@ -54,6 +54,24 @@ func (t tcx) first(ifindex int, own ebpf.ProgramID) error {
 	return nil
 }
 
+// crowded reports whether another owner has a program at the hook of a device.
+func (t tcx) crowded(ifindex int) (bool, error) {
+	chain, err := link.QueryPrograms(link.QueryOptions{Target: ifindex, Attach: t.hook.attach})
+	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("list the programs of device %d: %w", ifindex, err)
+	}
+	for _, at := range chain.Programs {
+		name, err := t.names.of(at.ID)
+		if err != nil || !strings.HasPrefix(name, ownPrefix) {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
 // programNames are the names of loaded programs. The kernel gives no id to another one soon.
 type programNames map[ebpf.ProgramID]string
 
