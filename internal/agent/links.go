@@ -141,7 +141,7 @@ func (ls links) relink(ctx context.Context, next []config.Link, make func(config
 		if l == nil {
 			l = make(c)
 		}
-		if c.Force && !l.config.Force && l.backend == nil {
+		if more := c.Force && !l.config.Force || c.Switch && !l.config.Switch; more && l.backend == nil {
 			l.again.Succeeded() // what was refused may succeed now
 		}
 		if l.config.IngressLocal != c.IngressLocal || !reflect.DeepEqual(l.config.Area(), c.Area()) {

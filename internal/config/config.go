@@ -65,6 +65,7 @@ type Link struct {
 	Favour     string          // what fair's batches favour: plan.FavourNeither, FavourLatency, FavourCPU
 	Framing    framing.Framing // what the line takes of each frame
 	Force      bool            // replace a qdisc that another program set
+	Switch     bool            // replace one that Open vSwitch has set; the file does not say so
 	// IngressLocal counts what workloads receive from this host and its other
 	// workloads as received by the link.
 	IngressLocal bool

@@ -174,7 +174,7 @@ func opener(c config.Config, log *slog.Logger) func(config.Link) (dataplane.Back
 		if lacks != nil {
 			told.Do(func() { log.Info("using the tc backend", "why", lacks) })
 		}
-		opts := dataplane.Options{Force: l.Force, MarkMask: c.MarkMask, Cilium: c.Cilium, Small: c.Profile == plan.ProfileSmall, StateDir: c.StateDir}
+		opts := dataplane.Options{Force: l.Force, Switch: l.Switch, MarkMask: c.MarkMask, Cilium: c.Cilium, Small: c.Profile == plan.ProfileSmall, StateDir: c.StateDir}
 		if l.Direction == policy.Ingress || l.Zone != "" {
 			return backends.OpenEnd(kind, ifb.End{IFB: ifbOf(l), Local: l.IngressLocal, Area: l.Area()}, opts, log)
 		}

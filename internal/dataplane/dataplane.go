@@ -83,6 +83,7 @@ type Sent struct{ Packets, Bytes uint64 }
 // Options decide how a backend takes over a link.
 type Options struct {
 	Force    bool   // replace a qdisc that a user or another program set on purpose
+	Switch   bool   // replace one that Open vSwitch has set, whose database leaves the device to Weir
 	MarkMask uint32 // bits of skb->mark that carry the class, too; 0 = none
 	Cilium   bool   // it is on this host (plan.Carrier)
 	Small    bool   // tables for plan.SmallClasses classes, where the backend has tables

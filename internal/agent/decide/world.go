@@ -127,7 +127,7 @@ func (w World) Links() []config.Link {
 		link := config.DefaultLink(p.Device, p.Bandwidth)
 		// Its QoS row says that the switch leaves the qdisc to Weir. What is there
 		// may be the switch's own, which it does not remove by itself.
-		link.Force = true
+		link.Switch = true
 		links = append(links, link)
 	}
 	return links

@@ -116,6 +116,26 @@ func TestTakeSaysWhatIsLost(t *testing.T) {
 	}
 }
 
+// At a port of a switch Weir replaces what Open vSwitch has set, and nothing that a person has.
+func TestTakeAtASwitch(t *testing.T) {
+	host := netnstest.Enter(t)
+	c := open(t)
+	opts := dataplane.Options{Switch: true, StateDir: t.TempDir()}
+	for qdisc, taken := range map[string]bool{
+		"handle 1: htb": true, "handle 1: pfifo": false, "handle 8001: htb": false, "htb": false, "pfifo": false,
+	} {
+		host.Run(append(strings.Fields("tc qdisc replace dev lo root"), strings.Fields(qdisc)...)...)
+		err := c.Take(lookup(t, c, "lo"), opts, slog.New(slog.DiscardHandler))
+		if taken != (err == nil) || !taken && !errors.Is(err, dataplane.ErrForeignQdisc) {
+			t.Errorf("%s: %v, want taken = %v", qdisc, err, taken)
+		}
+		host.Run("tc", "qdisc", "del", "dev", "lo", "root")
+	}
+	if (Qdisc{Kind: "netem", Handle: 1 << 16}).OfSwitch() {
+		t.Error("netem 1: may be a person's")
+	}
+}
+
 // What users of a device with many queues lose is known while Weir's qdisc is there, and
 // before.
 func TestFormer(t *testing.T) {

@@ -39,7 +39,8 @@ func (m memory) qdisc() Qdisc {
 // Take asks whether Weir may put its own qdisc at the root of dev and, if so,
 // remembers the present one. It changes nothing in the kernel. If Weir's own
 // qdisc is there already, it does nothing. A qdisc that a user or another program set is
-// refused with dataplane.ErrForeignQdisc unless opts.Force says otherwise. log is
+// refused with dataplane.ErrForeignQdisc unless opts.Force, or opts.Switch of one that may be Open
+// vSwitch's, says otherwise. log is
 // the link's: it names the device.
 func (c *Conn) Take(dev Device, opts dataplane.Options, log *slog.Logger) error {
 	root, err := c.Root(dev)
@@ -54,14 +55,19 @@ func (c *Conn) Take(dev Device, opts dataplane.Options, log *slog.Logger) error 
 		return err
 	}
 	if root.Foreign() {
-		if !opts.Force {
+		ofSwitch := opts.Switch && root.OfSwitch()
+		if !opts.Force && !ofSwitch {
 			return fmt.Errorf("%s: %w (%s); replace it with --force, or take it away with: tc qdisc del dev %s root",
 				dev.Name, dataplane.ErrForeignQdisc, root, dev.Name)
 		}
 		if m.Lost, err = c.losses(dev, root); err != nil {
 			return err
 		}
-		log.Warn("replacing a qdisc that somebody else set, as --force says",
+		why := "--force says so"
+		if ofSwitch {
+			why = "Open vSwitch leaves the device to Weir"
+		}
+		log.Warn("replacing a qdisc of another program", "why", why,
 			"qdisc", root.String(), "cannot_be_restored", m.Lost)
 	}
 	return Remember(memoryPath(opts, dev), m)
