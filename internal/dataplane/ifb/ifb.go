@@ -4,15 +4,16 @@
 // it receives for workloads), and the zones of a link, in both directions.
 //
 // A qdisc schedules what leaves a device, so what came by the link is made to
-// leave one: at the host's end of each workload's veth or tap it is marked with
-// the workload's class and carried to an IFB device, where one of the other two
-// backends has its qdisc; when its turn has come the IFB sends it on by the veth
-// that it was taken from (package mark, bpf/marking/classify.bpf.c).
+// leave one: at the host's end of each workload's veth or tap it gets
+// the workload's class and goes to a pair of veths, at whose first end one of the other two
+// backends has its qdisc; when its turn has come a program at the second end sends it on by the veth
+// that it was taken from (package mark, bpf/marking/classify.bpf.c). On kernels without tcx an IFB
+// device is in the place of the pair.
 //
 //	eth0 ──► bridge, NAT ──► veth of web ──► web
 //	                           │ ▲
 //	                           ▼ │
-//	                       weir-in-eth0 [class 1: web, class 2: batch, ...]
+//	weir-in-eth0 [class 1: web, class 2: batch, ...] ──► weir-ib-eth0
 //
 // So a Backend here is another one on weir-in-eth0, and the device itself: made by
 // Set, found again by its name, removed by Cleanup. To the agent its link is eth0.
@@ -229,25 +230,6 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 	return b.zones.Attach(b.zone, want)
 }
 
-// ensure makes the IFB, or the pair. One that an earlier version, or an agent on another kernel, has
-// made of the other kind goes, with what waits there.
-func (b *Backend) ensure(link device.Device) (device.Device, error) {
-	pair := !b.zoneEgress() && mark.HaveTCX()
-	dev, err := b.conn.EnsureIFB(b.end.IFB, link, pair)
-	if err != nil {
-		return dev, err
-	}
-	back, err := b.conn.BackOf(b.end.IFB)
-	if err != nil || (back != 0) == pair {
-		return dev, err
-	}
-	b.log.Info("replacing what stands for the ingress", "device", dev.Name, "pair", pair)
-	if err := errors.Join(b.release(dev), b.conn.DeleteIFB(b.end.IFB)); err != nil {
-		return dev, err
-	}
-	return b.conn.EnsureIFB(b.end.IFB, link, pair)
-}
-
 // inside returns a state as the backend on the IFB is told it.
 func (b *Backend) inside(want plan.State) plan.State {
 	want.Link.Device, want.Link.Direction, want.Link.Zone = b.end.Name(), "", ""
@@ -369,59 +351,6 @@ func (b *Backend) Close() error {
 		err = errors.Join(err, b.zones.Close())
 	}
 	return errors.Join(err, b.conn.Close())
-}
-
-// Release has the packets pass as they did before Weir came, and leaves the IFB.
-func (b *Backend) Release() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	dev, err := b.conn.Lookup(b.end.Name())
-	if err != nil {
-		return err
-	}
-	return b.release(dev)
-}
-
-func (b *Backend) release(dev device.Device) error {
-	if b.zoneEgress() {
-		link, err := b.conn.Lookup(b.end.Link)
-		if errors.Is(err, dataplane.ErrNoDevice) {
-			return nil // and its filters with it
-		}
-		return errors.Join(err, b.zones.Detach(mark.Zone{Link: link, IFB: dev.Index}))
-	}
-	back, err := b.conn.BackOf(b.end.IFB)
-	if err != nil {
-		return err
-	}
-	opts := b.opts
-	opts.Inward = &dataplane.Inward{IFB: dev.Index, Back: back}
-	marker, err := mark.New(opts, b.log)
-	if err != nil {
-		return err
-	}
-	return errors.Join(marker.Release(), marker.Close())
-}
-
-// Cleanup has the packets pass as they did before Weir came, and removes the IFB.
-func (b *Backend) Cleanup(ctx context.Context) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	dev, err := b.conn.Lookup(b.end.Name())
-	if errors.Is(err, dataplane.ErrNoDevice) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	// Before the device goes: packets that are redirected to a missing device are lost.
-	if err := b.release(dev); err != nil {
-		return err
-	}
-	if err := b.use(dev, b.inward.Sources); err != nil {
-		return err
-	}
-	return errors.Join(b.inner.Cleanup(ctx), b.conn.DeleteIFB(b.end.IFB))
 }
 
 var (
