@@ -34,9 +34,10 @@
  *                    may have no socket, or be in a tunnel
  *   weir_rules_ifb   what goes into an IFB of Weir's. Refuses what sockets send there
  *
- * and for ingress where the kernel has tcx (below):
+ * and where the kernel has tcx (below):
  *
  *   weir_rules_take  weir_rules_in without an action behind it
+ *   weir_rules_area  weir_rules_zone without one
  *   weir_rules_gate  weir_rules_ifb of a pair
  *   weir_rules_back  what comes out of a pair. Sends it on by the port that it was taken at
  *
@@ -459,13 +460,9 @@ int weir_rules_in(struct __sk_buff *skb)
  */
 #define WEIR_TAKEN_AT 0x77e17a6e
 
-SEC("tcx/egress")
-int weir_rules_take(struct __sk_buff *skb)
+/* Send the packet into the pair. */
+static __always_inline int weir_take(struct __sk_buff *skb)
 {
-	__u32 iif = skb->ingress_ifindex;
-
-	if (iif == weir_to.back || !weir_arrives(skb, iif))
-		return TC_ACT_UNSPEC;
 	if (!weir_here.link_header) {
 		__be16 protocol = skb->protocol;
 
@@ -478,6 +475,16 @@ int weir_rules_take(struct __sk_buff *skb)
 	skb->cb[3] = WEIR_TAKEN_AT;
 	skb->cb[4] = skb->ifindex;
 	return bpf_redirect(weir_to.ifb, 0);
+}
+
+SEC("tcx/egress")
+int weir_rules_take(struct __sk_buff *skb)
+{
+	__u32 iif = skb->ingress_ifindex;
+
+	if (iif == weir_to.back || !weir_arrives(skb, iif))
+		return TC_ACT_UNSPEC;
+	return weir_take(skb);
 }
 
 SEC("tcx/egress")
@@ -532,6 +539,21 @@ int weir_rules_zone(struct __sk_buff *skb)
 	weir_reown(skb);
 	weir_forget_priority(skb);
 	return WEIR_TAKEN;
+}
+
+/* The same with a pair, behind weir_rules_link and before the programs of others. */
+SEC("tcx/egress")
+int weir_rules_area(struct __sk_buff *skb)
+{
+	if (skb->ingress_ifindex == weir_to.back) {
+		weir_carry_here(skb, 0);
+		return TC_ACT_UNSPEC;
+	}
+	if (!weir_in_area(skb, weir_here.link_header, false))
+		return TC_ACT_UNSPEC;
+	weir_reown(skb);
+	weir_forget_priority(skb);
+	return weir_take(skb);
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

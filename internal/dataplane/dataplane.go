@@ -96,6 +96,7 @@ type Options struct {
 	// Zone says that the device is the IFB that stands for a zone of a link: what comes there
 	// has its class, and no socket sends to it.
 	Zone bool
+	Back int // with Zone: index of the second end where the device is the first one of a pair; 0 = it is an IFB
 }
 
 // Carrier returns where packets carry their class.

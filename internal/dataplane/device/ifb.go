@@ -29,7 +29,8 @@ const (
 	zonePrefix       = "weir-z-"
 	zoneInPrefix     = "weir-zi-"
 	backPrefix       = "weir-ib-" // the second end of weir-in-
-	zoneBackPrefix   = "weir-zb-" // the second end of weir-zi-
+	zoneBackPrefix   = "weir-zb-" // of weir-z-
+	zoneInBackPrefix = "weir-zj-" // of weir-zi-
 	ifbAlias         = "weir: ingress of "
 	zoneAlias        = "weir: zone %s of %s"
 	zoneIngressAlias = "weir: ingress of zone %s of %s"
@@ -50,10 +51,13 @@ func (i IFB) Name() string {
 
 // Back returns the name of the second end of a pair: weir-ib-eth0.
 func (i IFB) Back() string {
-	if i.Zone != "" {
-		return i.named(zoneBackPrefix, i.Link+"-"+i.Zone)
+	switch {
+	case i.Zone == "":
+		return i.named(backPrefix, i.Link)
+	case i.Ingress:
+		return i.named(zoneInBackPrefix, i.Link+"-"+i.Zone)
 	}
-	return i.named(backPrefix, i.Link)
+	return i.named(zoneBackPrefix, i.Link+"-"+i.Zone)
 }
 
 func (i IFB) named(prefix, name string) string {
@@ -107,7 +111,7 @@ func ifbOf(alias string) (i IFB, ok bool) {
 
 // IsIFBName says whether an IFB device of Weir's, or an end of a pair, would have such a name.
 func IsIFBName(name string) bool {
-	return slices.ContainsFunc([]string{ifbPrefix, zonePrefix, zoneInPrefix, backPrefix, zoneBackPrefix},
+	return slices.ContainsFunc([]string{ifbPrefix, zonePrefix, zoneInPrefix, backPrefix, zoneBackPrefix, zoneInBackPrefix},
 		func(p string) bool { return strings.HasPrefix(name, p) })
 }
 

@@ -11,10 +11,13 @@ import (
 	"weir/internal/dataplane/mark"
 )
 
+// havePairs reports whether the kernel has what a pair takes.
+var havePairs = mark.HaveTCX
+
 // ensure makes the IFB, or the pair. One that an earlier version, or an agent on another kernel, has
 // made of the other kind goes, with what waits there.
 func (b *Backend) ensure(link device.Device) (device.Device, error) {
-	pair := !b.zoneEgress() && mark.HaveTCX()
+	pair := havePairs()
 	dev, err := b.conn.EnsureIFB(b.end.IFB, link, pair)
 	if err != nil {
 		return dev, err
@@ -42,16 +45,16 @@ func (b *Backend) Release() error {
 }
 
 func (b *Backend) release(dev device.Device) error {
+	back, err := b.conn.BackOf(b.end.IFB)
+	if err != nil {
+		return err
+	}
 	if b.zoneEgress() {
 		link, err := b.conn.Lookup(b.end.Link)
 		if errors.Is(err, dataplane.ErrNoDevice) {
 			return nil // and its filters with it
 		}
-		return errors.Join(err, b.zones.Detach(mark.Zone{Link: link, IFB: dev.Index}))
-	}
-	back, err := b.conn.BackOf(b.end.IFB)
-	if err != nil {
-		return err
+		return errors.Join(err, b.zones.Detach(mark.Zone{Link: link, IFB: dev.Index, Back: back}))
 	}
 	opts := b.opts
 	opts.Inward = &dataplane.Inward{IFB: dev.Index, Back: back}

@@ -130,7 +130,9 @@ func (b *Backend) use(dev device.Device, sources []int) error {
 		return nil
 	}
 	opts := b.opts
-	if !b.zoneEgress() {
+	if b.zoneEgress() {
+		opts.Back = back
+	} else {
 		opts.Inward = &inward
 	}
 	fresh, err := b.open(dev.Name, opts)
@@ -226,7 +228,7 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 	if err := b.inner.Set(ctx, b.inside(want)); err != nil || !b.zoneEgress() {
 		return err
 	}
-	b.zone = mark.Zone{Link: link, IFB: dev.Index, Class: want.Link.Class, Area: b.area}
+	b.zone = mark.Zone{Link: link, IFB: dev.Index, Back: b.inward.Back, Class: want.Link.Class, Area: b.area}
 	return b.zones.Attach(b.zone, want)
 }
 

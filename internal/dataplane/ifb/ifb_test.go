@@ -258,7 +258,7 @@ func TestAdoptAndCleanUp(t *testing.T) {
 		}
 		b.Set(first, want)
 		first.Close()
-		filters := b.Netns.Run("tc", "filter", "show", "dev", "c1", "egress")
+		filters := b.atEgress("c1")
 		second := b.backend(false)
 		have, err := second.State()
 		if err != nil {
@@ -268,12 +268,12 @@ func TestAdoptAndCleanUp(t *testing.T) {
 			t.Errorf("a new agent would change %v", changes)
 		}
 		b.Set(second, want)
-		if again := b.Netns.Run("tc", "filter", "show", "dev", "c1", "egress"); again != filters {
+		if again := b.atEgress("c1"); again != filters {
 			t.Errorf("filters were\n%sand are\n%s", filters, again)
 		}
 		want.Ports = want.Ports[:1]
 		b.Set(second, want)
-		if left := b.Netns.Run("tc", "filter", "show", "dev", "c2", "egress"); left != "" {
+		if left := b.atEgress("c2"); left != "" {
 			t.Errorf("left at a port that is gone: %s", left)
 		}
 		if err := second.Cleanup(context.Background()); err != nil {

@@ -18,8 +18,10 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"weir/internal/dataplane"
+	"weir/internal/dataplane/hosttest"
 	"weir/internal/dataplane/mark"
 	"weir/internal/plan"
+	"weir/internal/policy/discipline"
 )
 
 // step is one event of a drawn order.
@@ -65,16 +67,24 @@ type story struct {
 	*bed
 	w        *wires
 	present  map[int]*placed
-	backends []dataplane.Backend // the ingress, the egress; nil = there is no agent
+	backends []dataplane.Backend // the ingress, with a zone that has the server the zone, the link; nil = there is no agent
 	wanted   []plan.State
+	offered  []uint64 // to class 1 of each, by a burst
+	zone     bool
 	lines    []string
 }
 
-func tell(t *testing.T, kind string, steps []step, weir bool) []string {
+func tell(t *testing.T, kind string, steps []step, zone, weir bool) []string {
 	b := crowded(t, kind)
 	class := plan.Class{Weight: 1}
-	s := &story{bed: b, w: b.wire(), present: map[int]*placed{}, wanted: []plan.State{b.state(100*mbit, class, class), b.state(100*mbit, class, class)}}
-	s.wanted[1].Link.Direction = ""
+	in, out := b.state(100*mbit, class, class), b.state(100*mbit, class, class)
+	out.Link.Direction = ""
+	s := &story{bed: b, w: b.wire(), present: map[int]*placed{}, wanted: []plan.State{in, out}, offered: []uint64{ports * perFlow, ports * perFlow}, zone: zone}
+	if zone {
+		s.wanted[1].Classes = append(s.wanted[1].Classes, plan.Class{ID: zoneClass, Name: "zone wan", Weight: 1, Min: 50 * mbit, Discipline: discipline.FIFO})
+		s.wanted = slices.Insert(s.wanted, 1, b.inZone())
+		s.offered = append(s.offered, 0) // there the zone is one class
+	}
 	for _, step := range steps {
 		s.live(step, weir)
 	}
@@ -155,11 +165,14 @@ func (s *story) act(what string) {
 			s.T.Fatal(err)
 		}
 		s.backends = []dataplane.Backend{s.backend(false), egress}
+		if s.zone {
+			s.backends = slices.Insert(s.backends, 1, dataplane.Backend(s.behind(wan(hosttest.ServerAt+"/32"))))
+		}
 		for i, b := range s.backends {
 			s.Set(b, s.wanted[i])
 		}
 	case "kill":
-		s.backends[1].Close()
+		s.backends[len(s.backends)-1].Close()
 		s.backends = nil
 	case "end":
 		for _, b := range s.backends {
@@ -167,7 +180,7 @@ func (s *story) act(what string) {
 				s.T.Fatal(err)
 			}
 		}
-		s.backends[1].Close()
+		s.backends[len(s.backends)-1].Close()
 		s.backends = nil
 	}
 }
@@ -190,8 +203,8 @@ func (s *story) divided(name string, before []uint64) {
 		}
 	}
 	for i, after := range s.counted() {
-		if n := after - before[i]; n < ports*perFlow || n > ports*perFlow+5 { // ARP
-			s.T.Errorf("after %q: direction %d: %d packets in class 1, want %d", name, i, n, ports*perFlow)
+		if n := after - before[i]; n < s.offered[i] || n > s.offered[i]+5 { // ARP
+			s.T.Errorf("after %q: backend %d: %d packets in class 1, want %d", name, i, n, s.offered[i])
 		}
 	}
 }
@@ -248,8 +261,8 @@ func TestOthersWorkAsWithoutWeir(t *testing.T) {
 		for _, kind := range []string{"bpf", "tc"} {
 			t.Run(fmt.Sprint(kind, " ", seed), func(t *testing.T) {
 				var without, with []string
-				t.Run("without", func(t *testing.T) { without = tell(t, kind, steps, false) })
-				t.Run("with", func(t *testing.T) { with = tell(t, kind, steps, true) })
+				t.Run("without", func(t *testing.T) { without = tell(t, kind, steps, seed%2 == 1, false) })
+				t.Run("with", func(t *testing.T) { with = tell(t, kind, steps, seed%2 == 1, true) })
 				if len(with) == 0 {
 					t.Skip("skipped: see above")
 				}

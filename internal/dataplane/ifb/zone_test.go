@@ -162,7 +162,7 @@ func TestZonesChangeWithoutLoss(t *testing.T) {
 func TestZoneIsAdoptedAndCleanedUp(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		b, root := zoned(t, kind)
-		links, filters := b.Netns.Run("ip", "-o", "link"), func() string { return b.Netns.Run("tc", "filter", "show", "dev", "up0", "egress") }
+		links, filters := b.Netns.Run("ip", "-o", "link"), func() string { return b.atEgress("up0") }
 		qdiscs := b.Netns.Run("tc", "qdisc", "show")
 		before := filters()
 		first := b.behind(wan())
@@ -184,7 +184,7 @@ func TestZoneIsAdoptedAndCleanedUp(t *testing.T) {
 		if again := filters(); again != made {
 			t.Errorf("filters were\n%sand are\n%s", made, again)
 		}
-		b.Netns.Run("tc", "filter", "del", "dev", "up0", "egress")
+		b.takeAway("up0")
 		if missing, err := second.Missing(); err != nil || len(missing) != 1 {
 			t.Errorf("the filter is taken away: %v, %v", missing, err)
 		}

@@ -25,26 +25,41 @@ func taking(first int) hook {
 	return hook{ebpf.AttachTCXEgress, device.ClsactEgress, takingPrefix + strconv.Itoa(first), classifyProgWeirRulesTake, 0}
 }
 
+// diverting is the hook at a link where a pair stands for a zone of it.
+func diverting(first int) hook {
+	h := taking(first)
+	h.program = classifyProgWeirRulesArea
+	return h
+}
+
 // pairs is a Marker at IFBs and pairs.
 type pairs struct{ *Marker }
 
+// second returns the index of the second end of a pair, 0 if there is an IFB.
+func (m pairs) second() int {
+	if m.opts.Inward != nil {
+		return m.opts.Inward.Back
+	}
+	return m.opts.Back
+}
+
 // attach refuses what sockets send to an IFB, or to a pair, and sends on what comes out of a pair.
 func (m pairs) attach(dev device.Device) error {
-	if m.opts.Inward == nil || m.opts.Inward.Back == 0 {
+	if m.second() == 0 {
 		return m.Marker.attach(guard, dev.Index, dev.Name, 0, Marking{}, func(*program) {})
 	}
 	return errors.Join(
-		m.Marker.attach(back, m.opts.Inward.Back, "the second end of "+dev.Name, 0, Marking{}, func(*program) {}),
+		m.Marker.attach(back, m.second(), "the second end of "+dev.Name, 0, Marking{}, func(*program) {}),
 		m.Marker.attach(gate, dev.Index, dev.Name, 0, Marking{}, func(*program) {}),
 	)
 }
 
 // missing says whether a pair is without the program that sends on what comes out of it.
 func (m pairs) missing() ([]string, error) {
-	if m.opts.Inward == nil || m.opts.Inward.Back == 0 {
+	if m.second() == 0 {
 		return nil, nil
 	}
-	_, err := m.at(back).read(m.opts.Inward.Back)
+	_, err := m.at(back).read(m.second())
 	switch {
 	case errors.Is(err, errNotOurs):
 		return []string{"the program behind the qdisc is gone"}, nil

@@ -54,6 +54,27 @@ func (t tcx) first(ifindex int, own ebpf.ProgramID) error {
 	return nil
 }
 
+// anchor is where a program is attached: first, but for that of a zone, which the link's goes before.
+func (t tcx) anchor(ifindex int) (link.Anchor, error) {
+	if t.hook.program != classifyProgWeirRulesArea {
+		return link.Head(), nil
+	}
+	at, err := tcx{t.Marker, egress}.pinOf(ifindex)
+	if err != nil {
+		return nil, err
+	}
+	l, _, err := t.open(at)
+	if l == nil || err != nil {
+		return link.Head(), err
+	}
+	defer l.Close()
+	info, err := l.Info()
+	if err != nil {
+		return nil, err
+	}
+	return link.AfterLinkByID(info.ID), nil
+}
+
 // crowded reports whether another owner has a program at the hook of a device.
 func (t tcx) crowded(ifindex int) (bool, error) {
 	chain, err := link.QueryPrograms(link.QueryOptions{Target: ifindex, Attach: t.hook.attach})

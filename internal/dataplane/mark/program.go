@@ -43,6 +43,7 @@ var placeSize = map[string]uintptr{
 	classifyProgWeirRulesSock: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesIn:   unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesZone: unsafe.Sizeof(classifyWeirPlace{}),
+	classifyProgWeirRulesArea: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesTake: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesGate: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesBack: unsafe.Sizeof(classifyWeirPlace{}),
@@ -133,7 +134,7 @@ func (p program) spec() (*ebpf.CollectionSpec, error) {
 func (p program) redirection(spec *ebpf.CollectionSpec) error {
 	table := spec.Maps[".rodata.table"]
 	delete(spec.Variables, classifyVarWeirTable)
-	if !slices.Contains([]string{classifyProgWeirRulesIn, classifyProgWeirRulesTake, classifyProgWeirRulesZone}, p.name) {
+	if !slices.Contains([]string{classifyProgWeirRulesIn, classifyProgWeirRulesTake, classifyProgWeirRulesZone, classifyProgWeirRulesArea}, p.name) {
 		for _, section := range []string{".rodata.inward", ".rodata.area", ".rodata.table"} {
 			delete(spec.Maps, section)
 		}

@@ -35,8 +35,12 @@ func (t tcx) attach(ifindex int, name string, want program) error {
 		return err
 	}
 	fresh := func(prog *ebpf.Program) (link.Link, error) {
+		anchor, err := t.anchor(ifindex)
+		if err != nil {
+			return nil, err
+		}
 		return link.AttachTCX(link.TCXOptions{
-			Interface: ifindex, Program: prog, Attach: t.hook.attach, Anchor: link.Head(),
+			Interface: ifindex, Program: prog, Attach: t.hook.attach, Anchor: anchor,
 		})
 	}
 	if err := t.attachPinned(at, want, t.hook.attach, fresh); err != nil {

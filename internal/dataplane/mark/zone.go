@@ -4,6 +4,7 @@ package mark
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"weir/internal/dataplane"
@@ -17,7 +18,8 @@ const zonePriority = filterPriority + 1
 // Zone is a zone of a link, whose packets wait in the qdisc of an IFB.
 type Zone struct {
 	Link  device.Device
-	IFB   int          // index of the device
+	IFB   int          // index of the device, or of a pair's first end
+	Back  int          // index of its second end; 0 = it is an IFB
 	Class plan.ClassID // of the zone on the link
 	Area  *dataplane.Area
 }
@@ -34,6 +36,9 @@ func NewZones(opts dataplane.Options, log *slog.Logger) (Zones, error) {
 // Close closes the socket. Attached filters stay attached.
 func (s Zones) Close() error { return s.m.Close() }
 
+// at is where the program of a zone with a pair is.
+func (s Zones) at(z Zone) tcx { return tcx{s.m, diverting(z.IFB)} }
+
 func (s Zones) filter(z Zone) device.Filter {
 	at := redirect{s.m}.filterTo(z.Link.Index, z.IFB)
 	at.Priority = zonePriority
@@ -47,7 +52,11 @@ func (s Zones) Attach(z Zone, state plan.State) error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	want, err := s.program(z, state)
-	if err == nil {
+	switch {
+	case err != nil:
+	case z.Back != 0:
+		err = s.at(z).attach(z.Link.Index, z.Link.Name, want)
+	default:
 		err = s.m.setFilter(s.filter(z), z.Link.Name, want)
 	}
 	return device.Explain("carry packets of "+z.Link.Name+" to the IFB of a zone", err)
@@ -58,7 +67,11 @@ func (s Zones) program(z Zone, state plan.State) (program, error) {
 	if z.Link.Ethernet {
 		header = ethernetHeader
 	}
-	p, err := compile(classifyProgWeirRulesZone, z.Class, s.m.carrier, Marking{}, header)
+	name := classifyProgWeirRulesZone
+	if z.Back != 0 {
+		name = classifyProgWeirRulesArea
+	}
+	p, err := compile(name, z.Class, s.m.carrier, Marking{}, header)
 	if err != nil {
 		return p, err
 	}
@@ -66,7 +79,7 @@ func (s Zones) program(z Zone, state plan.State) (program, error) {
 	if err != nil {
 		return p, err
 	}
-	p.redirect(dataplane.Inward{IFB: z.IFB, Area: z.Area})
+	p.redirect(dataplane.Inward{IFB: z.IFB, Back: z.Back, Area: z.Area})
 	p.reown(sockets)
 	return p, nil
 }
@@ -76,16 +89,32 @@ func (s Zones) program(z Zone, state plan.State) (program, error) {
 func (s Zones) Detach(z Zone) error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	return device.Explain("carry no packets of "+z.Link.Name+" to the IFB of a zone", s.m.deleteFilter(s.filter(z)))
+	take := func() error { return s.m.deleteFilter(s.filter(z)) }
+	if z.Back != 0 {
+		take = func() error { return s.at(z).detach(z.Link.Index) }
+	}
+	err := take()
+	if dir, none := s.m.conn.PinDir(s.m.opts, s.at(z).hook.folder); none == nil {
+		device.RemovePinDir(dir)
+	}
+	return device.Explain("carry no packets of "+z.Link.Name+" to the IFB of a zone", err)
 }
 
 // Missing says whether a link is without the filter that Attach has put there.
 func (s Zones) Missing(z Zone) ([]string, error) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	_, err := s.m.readFilter(s.filter(z))
-	if errors.Is(err, errNotOurs) {
+	var err error
+	if z.Back != 0 {
+		_, err = s.at(z).read(z.Link.Index)
+	} else {
+		_, err = s.m.readFilter(s.filter(z))
+	}
+	switch {
+	case errors.Is(err, errNotOurs):
 		return []string{"the filter of the zone is gone"}, nil
+	case errors.As(err, new(preceded)):
+		return []string{fmt.Sprintf("%s: %v", z.Link.Name, err)}, nil
 	}
 	return nil, err
 }

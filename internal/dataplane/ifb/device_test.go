@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ifb
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"weir/internal/dataplane/mark"
+	"weir/internal/plan"
+)
+
+// atEgress returns the filters and programs on what a device sends, as text.
+func (b *bed) atEgress(name string) string {
+	b.T.Helper()
+	text := b.Netns.Run("tc", "filter", "show", "dev", name, "egress")
+	if !mark.HaveTCX() {
+		return text
+	}
+	dev, err := net.InterfaceByName(name)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	chain, err := link.QueryPrograms(link.QueryOptions{Target: dev.Index, Attach: ebpf.AttachTCXEgress})
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	for _, p := range chain.Programs {
+		text += fmt.Sprintf("program %d\n", p.ID)
+	}
+	return text
+}
+
+// takeAway takes what carries packets to an IFB, or to a pair, off a device.
+func (b *bed) takeAway(name string) {
+	b.T.Helper()
+	if !havePairs() {
+		b.Netns.Run("tc", "filter", "del", "dev", name, "egress")
+		return
+	}
+	dev, err := net.InterfaceByName(name)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	pins, err := filepath.Glob(filepath.Join(b.Opts.BPFFS, "netns-*", "takes-*", fmt.Sprint(dev.Index)))
+	if err != nil || len(pins) == 0 {
+		b.T.Fatalf("pins %v, %v", pins, err)
+	}
+	for _, pin := range pins {
+		if err := os.Remove(pin); err != nil {
+			b.T.Fatal(err)
+		}
+	}
+}
+
+// withoutPairs does something as on a kernel without tcx.
+func withoutPairs(do func()) {
+	have := havePairs
+	havePairs = func() bool { return false }
+	defer func() { havePairs = have }()
+	do()
+}
+
+// What holds with a pair holds with an IFB, which kernels without tcx have.
+func TestWithAnIFB(t *testing.T) {
+	withoutPairs(func() {
+		t.Run("what came by the link", TestWhatCameByTheLink)
+		t.Run("adopt and clean up", TestAdoptAndCleanUp)
+		t.Run("zone", TestZoneIsAdoptedAndCleanedUp)
+	})
+}
+
+// A pair takes the place of an IFB that an earlier version has left, and the other way round. Nothing
+// of the former is left, and packets pass.
+func TestPairReplacesIFB(t *testing.T) {
+	if !havePairs() {
+		t.Skip("skipped: this kernel has no tcx (Linux 6.6)")
+	}
+	b := newBed(t, "tc", 1)
+	links, qdiscs := b.Netns.Run("ip", "-o", "link"), b.Netns.Run("tc", "qdisc", "show")
+	s := b.state(100*mbit, plan.Class{Weight: 1})
+	check := func(kind string) {
+		t.Helper()
+		backend := b.backend(false)
+		b.Set(backend, s)
+		if missing, err := backend.Missing(); err != nil || len(missing) > 0 {
+			t.Errorf("missing %q, %v", missing, err)
+		}
+		if text := b.Netns.Run("ip", "-d", "link", "show", "weir-in-up0"); !strings.Contains(text, kind) {
+			t.Errorf("want %s: %s", kind, text)
+		}
+		b.Server.Run("ping", "-q", "-c", "20", "-i", "0.01", "10.77.0.1")
+		if n := b.Counters(backend).Classes[1].SentPackets; n < 20 {
+			t.Errorf("%d packets counted with %s", n, kind)
+		}
+		if at := strings.TrimSpace(b.atEgress("c1")); (kind == "ifb") != strings.Contains(at, "filter") || (kind == "veth") != strings.Contains(at, "program") {
+			t.Errorf("with %s there are at the port: %s", kind, at)
+		}
+		backend.Close()
+	}
+	withoutPairs(func() { check("ifb") })
+	check("veth")
+	withoutPairs(func() { check("ifb") })
+	check("veth")
+	last := b.backend(false)
+	if err := last.Cleanup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if now := b.Netns.Run("ip", "-o", "link"); now != links {
+		t.Errorf("devices after cleanup:\n%s\nbefore:\n%s", now, links)
+	}
+	if now := b.Netns.Run("tc", "qdisc", "show"); now != qdiscs {
+		t.Errorf("qdiscs after cleanup:\n%s\nbefore:\n%s", now, qdiscs)
+	}
+}
