@@ -33,6 +33,13 @@ type bed struct {
 
 func newBed(t *testing.T, kind string, containers int) *bed {
 	t.Helper()
+	need(t, kind)
+	return &bed{hosttest.New(t, containers), kind}
+}
+
+// need skips a test with a backend that this kernel does not have.
+func need(t *testing.T, kind string) {
+	t.Helper()
 	supported := tc.Supported
 	if kind == "bpf" {
 		supported = bpf.Supported
@@ -40,7 +47,6 @@ func newBed(t *testing.T, kind string, containers int) *bed {
 	if err := supported(); err != nil {
 		t.Skipf("skipped: %v", err)
 	}
-	return &bed{hosttest.New(t, containers), kind}
 }
 
 // open opens a backend of the bed's kind, as the agent does.
