@@ -12,7 +12,9 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
+	"weir/internal/dataplane/hosttest"
 	"weir/internal/dataplane/mark"
 	"weir/internal/plan"
 )
@@ -119,4 +121,51 @@ func TestPairReplacesIFB(t *testing.T) {
 	if now := b.Netns.Run("tc", "qdisc", "show"); now != qdiscs {
 		t.Errorf("qdiscs after cleanup:\n%s\nbefore:\n%s", now, qdiscs)
 	}
+}
+
+// What goes into a port whose packets have no Ethernet header, as of a tunnel to a client, arrives
+// as it was sent, and is counted.
+func TestPortWithoutEthernet(t *testing.T) {
+	kinds(t, func(t *testing.T, kind string) {
+		b := newBed(t, kind, 1)
+		fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Skipf("skipped: this host has no tun: %v", err)
+		}
+		defer unix.Close(fd)
+		request, err := unix.NewIfreq("client0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+		if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
+			t.Fatal(err)
+		}
+		b.Netns.Run("ip", "addr", "add", "10.99.0.1/24", "dev", "client0")
+		b.Netns.Run("ip", "link", "set", "client0", "up")
+		b.Netns.Run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+		b.Server.Run("ip", "route", "add", "10.99.0.0/24", "via", hosttest.HostAt)
+		client, err := net.InterfaceByName("client0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Ports[0] = plan.Port{Device: "client0", Ifindex: client.Index, Class: 1}
+		backend := b.backend(false)
+		b.Set(backend, b.state(100*mbit, plan.Class{Weight: 1}))
+		const sent, size = 20, 500
+		_ = b.Server.Command("ping", "-q", "-c", fmt.Sprint(sent), "-i", "0.01", "-W", "1", "-s", fmt.Sprint(size-28), "10.99.0.2").Run() // nobody answers
+		got, packet := 0, make([]byte, 2000)
+		for {
+			n, err := unix.Read(fd, packet)
+			if err != nil {
+				break
+			}
+			if n == size && packet[0] == 0x45 && packet[9] == unix.IPPROTO_ICMP {
+				got++
+			}
+		}
+		if n := b.Counters(backend).Classes[1].SentPackets; got != sent || n != sent {
+			t.Errorf("%d of %d packets arrived whole, %d were counted", got, sent, n)
+		}
+	})
 }
