@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -293,6 +294,9 @@ func TestAdoptAndCleanUp(t *testing.T) {
 		}
 		if left, _ := os.ReadDir(b.Opts.StateDir); len(left) > 0 {
 			t.Errorf("state left: %v", left)
+		}
+		if left, _ := filepath.Glob(filepath.Join(b.Opts.BPFFS, "netns-*", "*")); len(left) > 0 {
+			t.Errorf("pins left: %v", left)
 		}
 		b.Server.Run("ping", "-q", "-c", "2", "-i", "0.01", "10.77.0.1")
 	})

@@ -34,6 +34,7 @@ type Marker struct {
 	names      programNames
 	sealed     map[sealedPlace]bool // where sealer.set has put its program
 	unsealed   bool                 // there is a place more, by the last sealer.missing
+	paired     bool                 // pairs.ready has been there
 }
 
 // hook is a place in a device's path, and the program with rules for it.
@@ -129,6 +130,9 @@ func (m *Marker) Attach(port plan.Port, marking Marking) error {
 		}
 		return m.attachCgroup(port, marking)
 	}
+	if err := (pairs{m}).ready(); err != nil {
+		return err
+	}
 	return m.attach(m.port(), port.Ifindex, port.Device, port.Class, marking, func(*program) {})
 }
 
@@ -212,7 +216,11 @@ func (m *Marker) prunePins() error {
 func (m *Marker) DetachLink(dev device.Device) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.detach(egress, dev.Index)
+	err := m.detach(egress, dev.Index)
+	if second := (pairs{m}).second(); second != 0 {
+		err = errors.Join(err, m.detach(back, second))
+	}
+	return err
 }
 
 func (m *Marker) attach(h hook, ifindex int, name string, class plan.ClassID, marking Marking, more func(*program)) error {

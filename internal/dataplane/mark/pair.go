@@ -54,6 +54,20 @@ func (m pairs) attach(dev device.Device) error {
 	)
 }
 
+// ready attaches them before the first port sends packets there: without the second end's program
+// they would be lost.
+func (m pairs) ready() error {
+	if m.paired || m.opts.Inward == nil || m.second() == 0 {
+		return nil
+	}
+	dev, err := m.conn.LookupIndex(m.opts.Inward.IFB)
+	if err == nil {
+		err = m.attach(dev)
+	}
+	m.paired = err == nil
+	return err
+}
+
 // missing says whether a pair is without the program that sends on what comes out of it.
 func (m pairs) missing() ([]string, error) {
 	if m.second() == 0 {
@@ -74,6 +88,9 @@ func (m pairs) missing() ([]string, error) {
 func (m pairs) prune() error {
 	top, err := m.conn.PinDir(m.opts, "")
 	if err != nil || !m.tcx {
+		return err
+	}
+	if _, err := m.at(back).list(); err != nil { // removes the pins of pairs that are gone
 		return err
 	}
 	folders, err := filepath.Glob(filepath.Join(top, takingPrefix+"*"))
