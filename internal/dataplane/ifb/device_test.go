@@ -79,6 +79,22 @@ func TestWithAnIFB(t *testing.T) {
 	})
 }
 
+// Another program removes the IFB: the filter that carried packets to it goes when there is a new one.
+func TestNoFilterToAnIFBThatIsGone(t *testing.T) {
+	withoutPairs(func() {
+		b := newBed(t, "tc", 1)
+		backend, s := b.backend(false), b.state(100*mbit, plan.Class{Weight: 1})
+		for range 2 {
+			b.Set(backend, s)
+			if at := b.atEgress("c1"); strings.Count(at, "handle") != 1 {
+				t.Errorf("filters at the port:\n%s", at)
+			}
+			b.Server.Run("ping", "-q", "-c", "2", "-i", "0.01", "10.77.0.1")
+			b.Netns.Run("ip", "link", "del", "weir-in-up0")
+		}
+	})
+}
+
 // A pair takes the place of an IFB that an earlier version has left, and the other way round. Nothing
 // of the former is left, and packets pass.
 func TestPairReplacesIFB(t *testing.T) {

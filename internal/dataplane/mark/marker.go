@@ -209,7 +209,7 @@ func linkHasRules(state plan.State) bool {
 // prunePins removes the pins of links that are gone.
 func (m *Marker) prunePins() error {
 	_, err := m.at(egress).list()
-	return errors.Join(err, pairs{m}.prune())
+	return errors.Join(err, pairs{m}.prune(), redirect{m}.prune())
 }
 
 // DetachLink takes the program of AttachLink off. It is no error if none is there.

@@ -3,6 +3,8 @@
 package mark
 
 import (
+	"errors"
+
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
 	"weir/internal/plan"
@@ -33,6 +35,27 @@ func (r redirect) attach(ifindex int, name string, want program) error {
 }
 
 func (r redirect) detach(ifindex int) error { return r.deleteFilter(r.filterAt(ifindex)) }
+
+// prune takes the filters off that carry packets to an IFB that is gone, where the kernel drops them.
+func (r redirect) prune() error {
+	if r.opts.Inward == nil || r.opts.Inward.Back != 0 || r.opts.Inward.IFB>>16 != 0 {
+		return nil // with such an index a handle does not tell IFBs apart
+	}
+	devices, err := r.conn.Clsacts()
+	for _, ifindex := range devices {
+		filters, _, failed := r.conn.Filters(ifindex, inward.parent)
+		err = errors.Join(err, failed)
+		for _, f := range filters {
+			if f.Handle>>16 != filterHandle {
+				continue
+			}
+			if _, gone := r.conn.LookupIndex(int(f.Handle & 0xffff)); errors.Is(gone, dataplane.ErrNoDevice) {
+				err = errors.Join(err, r.conn.DeleteFilter(f))
+			}
+		}
+	}
+	return err
+}
 
 func (r redirect) list() ([]plan.Port, error) { return r.listBy(r.read) }
 
