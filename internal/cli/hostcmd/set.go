@@ -37,7 +37,7 @@ were there. docs/disciplines.md has examples.`,
   weir set pbx --reserve 2mbit --queue video
   weir set web --reset
   weir set --all --reset --dry-run
-  weir set pbx --discipline llq --queue 'voice: {rate: 1mbit, match: [{preset: voip}]}' --queue 'rest: {}'
+  weir set pbx --discipline llq --queue 'voice: {rate: 1mbit, match: [{preset: voip}]}' --queue 'rest: {}' --aqm 5ms/100ms
   weir set group tenant-b --max 40mbit
   weir set web --group tenant-b --aqm 2ms/50ms --dscp af21`,
 		Args: func(c *cobra.Command, args []string) error {
