@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/internal/plan"
+	"weir/internal/policy"
 	"weir/internal/policy/discipline"
 )
 
@@ -108,4 +109,46 @@ func TestWaitsOfPings(t *testing.T) {
 	if w := got.waits[2]; w.time < 9990*time.Millisecond || float64(w.bytes) < 0.999*got.sent[2] {
 		t.Errorf("a class that always has packets waits for %v of 10 s, and sent %d of %.0f bytes meanwhile", w.time, w.bytes, got.sent[2])
 	}
+}
+
+// TestMinIsGotWhileAClassWaits: a sender in bursts, paced or on and off, whatever it asks for, gets its
+// min in each second for as long as its packets wait, beside others that take all they can get. The
+// promise score of the agent rests on it: internal/agent/usage.
+func TestMinIsGotWhileAClassWaits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const capacity = 20e6
+		class := port(rapid.SampledFrom([]discipline.Name{discipline.SFQ, discipline.FIFO}).Draw(t, "discipline"))
+		class.ID, class.Min = 1, policy.Rate(rapid.IntRange(500_000, 15_000_000).Draw(t, "min"))
+		class.Limit = plan.Limit{Packets: 10000, Bytes: 8 << 20}
+		s := simulate(fairLink(capacity), class, plan.Class{ID: 2, Weight: 3}, plan.Class{ID: 3, Weight: 1})
+		for id := plan.ClassID(2); id <= 3; id++ {
+			s.send(traffic{id: id, length: frames, window: 20, delay: time.Millisecond})
+		}
+		const seconds = 8
+		demand := float64(class.Min) * rapid.Float64Range(0.05, 1.5).Draw(t, "of its min")
+		burst := rapid.IntRange(1, 200).Draw(t, "packets at once")
+		on := rapid.Float64Range(0.1, 1).Draw(t, "part of a second")
+		for n, at := 0, 1.0; n < 4000; n++ {
+			at = 1 + on*float64(n/burst*burst)*frames*8/demand
+			at += float64(int((at-1)/on)) * (1 - on) // off for the rest of each second
+			if at > seconds-1 {
+				break
+			}
+			fmt.Fprintln(s, "packet", 1, frames, int64(at*1e9)+int64(n%burst)*1009)
+		}
+		for range seconds {
+			s.run(time.Second)
+			s.askWaits(1)
+		}
+		var before waitTimes
+		for i, p := range s.result(t) {
+			w := p.waits[1]
+			got := 8 * float64(w.bytes-before.bytes)
+			owed := float64(class.Min) * ((w.time - before.time).Seconds() - 0.01)
+			if got < 0.99*owed-8*frames {
+				t.Fatalf("second %d: it got %.0f bits while it waited for %v, and was owed %.0f", i, got, w.time-before.time, owed)
+			}
+			before = w
+		}
+	})
 }
