@@ -149,6 +149,8 @@ func (d *Devices) list() []Workload {
 		w := Workload{Key: workload.Key(workload.KindDevice, name), Name: name, Kind: workload.KindDevice}
 		if i, ok := find(links, a.ifindex); ok {
 			w.Devices = []Device{{Name: links[i].Name, Ifindex: links[i].Index, PeerIfindex: peerElsewhere(links[i])}}
+		} else {
+			w.Awaits = "device " + a.device + " is not on this host"
 		}
 		list = append(list, w)
 	}
@@ -176,10 +178,10 @@ func (d *Devices) follow(links []link) {
 	}
 }
 
-// peerElsewhere returns the index of a veth's other end if that end is in another
+// peerElsewhere returns the index of a pair's other end if that end is in another
 // namespace.
 func peerElsewhere(l link) int {
-	if l.Kind == "veth" && l.Nsid != noNsid {
+	if paired(l.Kind) && l.Nsid != noNsid {
 		return l.Peer
 	}
 	return 0
@@ -209,7 +211,7 @@ func candidates(links []link) []string {
 			continue
 		}
 		all = append(all, l.Name)
-		if l.Kind == "veth" || l.Kind == "tuntap" {
+		if paired(l.Kind) || l.Kind == "tuntap" {
 			likely = append(likely, l.Name)
 		}
 	}

@@ -90,6 +90,9 @@ type Workload struct {
 	// Note is the reason why a workload cannot be steered ("uses the host's network"), ""
 	// if it can.
 	Note string
+	// Awaits is what a workload without devices and cgroups waits for ("device tap1 is not on this
+	// host"), "" if its source does not know.
+	Awaits string
 	// Ended says that the source does not have the workload any more, but a device of it is
 	// still there (package hold).
 	Ended bool

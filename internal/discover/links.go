@@ -28,8 +28,8 @@ import (
 // A device's other end is known without entering another namespace: the kernel
 // gives every namespace that it mentions to us a small number (nsid), a veth
 // says in which nsid its peer lives, and RTM_GETNSID says which nsid a namespace
-// file stands for. So "the devices of a container" are the veths whose nsid is
-// that of /proc/PID/ns/net.
+// file stands for. So "the devices of a container" are the veths and netkit pairs
+// whose nsid is that of /proc/PID/ns/net.
 type Links struct {
 	log    *slog.Logger
 	events *nl.NetlinkSocket // link and nsid messages
@@ -50,7 +50,7 @@ type link struct {
 	Index int
 	Name  string
 	Other string // alternative names, a blank between two
-	Kind  string // "veth", "tuntap", "bridge", "device" (hardware), ...
+	Kind  string // "veth", "netkit", "tuntap", "bridge", "device" (hardware), ...
 	Peer  int    // index of the other end, in its namespace
 	Nsid  int    // the other end's namespace, noNsid if it is ours
 }
@@ -373,7 +373,10 @@ func (l *Links) alive(ns *namespace) bool {
 	return ns != nil && !ns.gone
 }
 
-// devices lists the host's ends of the veth pairs that reach into ns.
+// paired reports whether devices of a kind are pairs whose ends may be in two namespaces.
+func paired(kind string) bool { return kind == "veth" || kind == "netkit" }
+
+// devices lists the host's ends of the veth and netkit pairs that reach into ns.
 func (l *Links) devices(ns *namespace) []Device {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -383,7 +386,7 @@ func (l *Links) devices(ns *namespace) []Device {
 	return slices.Clone(l.index()[ns.nsid])
 }
 
-// unclaimed lists the nsids in which a veth of the host ends, without those of
+// unclaimed lists the nsids in which a pair of the host ends, without those of
 // the given namespaces.
 func (l *Links) unclaimed(claimed map[*namespace]bool) map[int]bool {
 	l.mu.Lock()
@@ -400,14 +403,14 @@ func (l *Links) unclaimed(claimed map[*namespace]bool) map[int]bool {
 	return rest
 }
 
-// index groups the veths by the namespace of their other end. Called with mu held.
+// index groups the pairs by the namespace of their other end. Called with mu held.
 func (l *Links) index() map[int][]Device {
 	if l.byNsid != nil {
 		return l.byNsid
 	}
 	l.byNsid = map[int][]Device{}
 	for _, entry := range l.links {
-		if entry.Kind == "veth" && entry.Nsid != noNsid {
+		if paired(entry.Kind) && entry.Nsid != noNsid {
 			l.byNsid[entry.Nsid] = append(l.byNsid[entry.Nsid],
 				Device{Name: entry.Name, Ifindex: entry.Index, PeerIfindex: entry.Peer})
 		}

@@ -31,6 +31,7 @@ type Netns struct {
 	links linkTable
 	dir   string
 	poke  chan struct{}
+	kinds func(path string) ([]namedKind, error) // namespaceKinds; tests put theirs in its place
 
 	mu       sync.Mutex
 	attached map[string]string // workload's name -> path
@@ -42,7 +43,7 @@ func NewNetns(log *slog.Logger, links *Links) *Netns {
 }
 
 func newNetns(log *slog.Logger, links linkTable, dir string) *Netns {
-	return &Netns{log: log, links: links, dir: dir, poke: make(chan struct{}, 1), attached: map[string]string{}}
+	return &Netns{log: log, links: links, dir: dir, poke: make(chan struct{}, 1), kinds: namespaceKinds, attached: map[string]string{}}
 }
 
 // Name returns "netns".
@@ -130,9 +131,35 @@ func (n *Netns) list() (list []Workload, paths []string) {
 	defer n.mu.Unlock()
 	for name, path := range n.attached {
 		paths = append(paths, path)
-		list = append(list, Workload{Key: workload.Key(workload.KindNetns, name), Name: name, Kind: workload.KindNetns, Devices: n.devices(name, path)})
+		w := Workload{Key: workload.Key(workload.KindNetns, name), Name: name, Kind: workload.KindNetns, Devices: n.devices(name, path)}
+		if len(w.Devices) == 0 {
+			w.Awaits = n.awaits(path)
+		}
+		list = append(list, w)
 	}
 	return list, paths
+}
+
+// awaits returns why a namespace has no device here.
+func (n *Netns) awaits(path string) string {
+	kinds, err := n.kinds(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "network namespace " + path + " is not there"
+	}
+	if err != nil {
+		return "network namespace " + path + " cannot be read: " + err.Error()
+	}
+	var inside []string
+	for _, k := range kinds {
+		if k.Name != "lo" {
+			inside = append(inside, k.Name+" ("+k.Kind+")")
+		}
+	}
+	none := "no veth or netkit pair of this host leads into network namespace " + path
+	if len(inside) == 0 {
+		return none
+	}
+	return none + ", what it sends by " + enumerate(inside) + " is not seen; attach its device, unit or cgroup instead"
 }
 
 // Look returns the devices of a workload that Add would make of a namespace.

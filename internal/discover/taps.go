@@ -136,7 +136,7 @@ func (t *Taps) list() []Workload {
 }
 
 func (t *Taps) matches(l link) bool {
-	if l.Kind != "tuntap" && l.Kind != "veth" {
+	if l.Kind != "tuntap" && !paired(l.Kind) {
 		return false
 	}
 	for pattern := range t.patterns {

@@ -97,12 +97,24 @@ func (v *Verdict) conclude() {
 		v.Note = join(append(notes, v.Note)...)
 	case !present(v.Workload) && v.Kind != workload.KindHost && v.Kind != workload.KindGroup && v.Kind != workload.KindOwn:
 		v.State = workload.StateWaiting
+		v.Note = join(awaits(v.Workload), v.Note)
 	case len(v.Gaps) > 0:
 		v.State = workload.StateNotHeld
 	}
 	for _, g := range slices.Backward(v.Gaps) {
 		v.Note = join(g.String(), v.Note)
 	}
+}
+
+// awaits returns why a workload is waiting.
+func awaits(w discover.Workload) string {
+	switch {
+	case w.Awaits != "":
+		return w.Awaits
+	case w.Kind == workload.KindUnit || w.Kind == workload.KindCgroup:
+		return "it has no cgroup yet"
+	}
+	return "its network is not up"
 }
 
 // join returns the notes that are not empty as one.
