@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/decide/shadow"
 	"weir/internal/agent/record"
 	"weir/internal/config"
 )
@@ -61,7 +62,7 @@ func (a *Agent) adoptConfig(ctx context.Context, next config.Config, why string)
 		a.log.Warn("some settings take effect when the agent is started again", "settings", strings.Join(late, ", "))
 	}
 	a.file.Late = late
-	if hidden := decide.Shadowed(a.decided, next); len(hidden) > 0 {
+	if hidden := shadow.Fields(a.decided, next); len(hidden) > 0 {
 		a.log.Warn("the file changes what was set at run time, which goes before it", "fields", strings.Join(hidden, "; "), "remedy", "weir get --set lists it, weir set NAME --reset drops it")
 	}
 	next.Profile = before.Profile // the kernel's tables keep their sizes, and so do class numbers

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/agent/decide"
+	"weir/internal/agent/decide/shadow"
 	"weir/internal/agent/usage"
 	"weir/internal/api"
 	"weir/internal/audit"
@@ -32,7 +32,7 @@ func (a *Agent) Status(ctx context.Context) (s api.Status, err error) {
 			Config:       now.World.Config.Path,
 			ConfigError:  a.file.Wrong,
 			RestartDue:   slices.Concat(a.file.Late, a.opts.Late()),
-			SetAtRunTime: decide.SetAtRunTime(now.Decision),
+			SetAtRunTime: shadow.Names(now.Decision),
 			Unwritable:   a.opts.Unwritable(),
 			Reloads:      a.file.Reloads,
 			Links:        now.linkViews(),

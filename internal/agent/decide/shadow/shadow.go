@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+// Package shadow says what was set at run time and so hides what a configuration says. Pure.
+//
+// Example: after weir set web --max 5mbit, an edit of web's max in weir.yaml has no effect:
+//
+//	shadow.Fields(decided, next)    // ["web: max"]
+package shadow
 
 import (
 	"fmt"
@@ -8,13 +13,14 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/agent/decide"
 	"weir/internal/config"
 	"weir/internal/policy"
 )
 
-// SetAtRunTime returns the workloads and groups that have settings made at run time, those that
+// Names returns the workloads and groups that have settings made at run time, those that
 // do not run now by their keys.
-func SetAtRunTime(d Decision) []string {
+func Names(d decide.Decision) []string {
 	named := d.ByKey()
 	var names []string
 	for _, key := range slices.Sorted(maps.Keys(d.World.Set)) {
@@ -32,9 +38,9 @@ func SetAtRunTime(d Decision) []string {
 	return names
 }
 
-// Shadowed returns the fields that a configuration changes and that have no effect, since they
+// Fields returns the fields that a configuration changes and that have no effect, since they
 // were set at run time: "web: max".
-func Shadowed(d Decision, next config.Config) (list []string) {
+func Fields(d decide.Decision, next config.Config) (list []string) {
 	for _, v := range d.Verdicts {
 		was, is := d.World.Config.LayerFor(v.Name), next.LayerFor(v.Name)
 		if fields := hidden(d.World.Set[v.Key], was, is); len(fields) > 0 {
