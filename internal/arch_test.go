@@ -76,6 +76,7 @@ var layers = map[string]int{
 	"internal/cluster/warrant":      3,
 	"internal/cluster/clustertest":  4,
 	"internal/plan":                 2,
+	"internal/paths":                2,
 	"internal/control":              2,
 	"internal/sdn/ovsdb":            2,
 	"internal/api":                  3,
@@ -128,7 +129,7 @@ var layers = map[string]int{
 var observers = []string{"internal/lab/meter"}
 
 // pure packages are functions of their arguments; each is an entry of layers.
-var pure = []string{"internal/bound", "internal/refusal", "internal/invalid", "internal/delay", "internal/yamltree", "internal/policy", "internal/plan", "internal/event", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage", "internal/cluster/node/guest", "internal/cluster/manager/moves", "internal/cluster/manager/planning", "internal/kubernetes/decide", "internal/kubernetes/claims/translate"}
+var pure = []string{"internal/bound", "internal/refusal", "internal/invalid", "internal/delay", "internal/yamltree", "internal/policy", "internal/plan", "internal/paths", "internal/event", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage", "internal/cluster/node/guest", "internal/cluster/manager/moves", "internal/cluster/manager/planning", "internal/kubernetes/decide", "internal/kubernetes/claims/translate"}
 
 // labOnly are the folders whose packages may be in weir-lab and not in weir, the program that
 // runs on hosts as root. So are all packages whose name ends in "test".

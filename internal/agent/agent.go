@@ -18,6 +18,7 @@ import (
 	"weir/internal/agent/notify"
 	"weir/internal/agent/offload"
 	"weir/internal/agent/owners"
+	"weir/internal/agent/past"
 	"weir/internal/agent/readers"
 	"weir/internal/agent/record"
 	"weir/internal/agent/reload"
@@ -27,6 +28,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/pace"
 	"weir/internal/discover"
+	"weir/internal/paths"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/texts"
@@ -49,6 +51,8 @@ type Options struct {
 	// PortsStatus says whether Ports is connected, as api.Source has it; nil = Ports
 	// does not report it.
 	PortsStatus func() (state workload.SourceState, note string)
+	// Paths follows by which devices the traffic of workloads goes; nil = that is not known.
+	Paths past.Watcher
 	// Attach makes workloads by name; nil if there is no source that could.
 	Attach Attacher
 	// Load reads the configuration again; nil if there is no file.
@@ -135,6 +139,9 @@ func New(opts Options) (*Agent, error) {
 	if opts.DeviceExists == nil {
 		opts.DeviceExists = func(string, int) bool { return true }
 	}
+	if opts.Paths == nil {
+		opts.Paths = past.None{}
+	}
 	if opts.Down == nil {
 		opts.Down = func(string) string { return "" }
 	}
@@ -219,6 +226,13 @@ func (a *Agent) Run(parent context.Context) error {
 		take := func(r switchport.Report) { in(func() { a.takePorts(ctx, r) }) }
 		a.running.Go(func() { watchPorts(ctx, a.log, a.opts.Ports, take) })
 	}
+	a.running.Go(func() {
+		past.Follow(ctx, a.log, a.opts.Paths, func(r paths.Result) {
+			in(func() {
+				a.commit(ctx, decide.Decide(past.In(a.decided.World, r, a.log)), decide.Reasons{General: "devices of the host say so"})
+			})
+		})
+	})
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	near := time.NewTimer(time.Second) // the end of a quota may be

@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/agent/decide"
 	"weir/internal/agent/memory"
+	"weir/internal/agent/past"
 )
 
 // commit makes a decision the present one, keeps it, and puts it into force on every link that
@@ -44,6 +45,7 @@ func (a *Agent) adopt(ctx context.Context, next decide.Decision, why decide.Reas
 	a.settle(next)
 	a.record.Decided(ctx, a.decided, next, why)
 	a.decided = next
+	a.opts.Paths.Ask(past.Links(next.World), past.Workloads(next))
 	a.links.want(next.Plans)
 }
 

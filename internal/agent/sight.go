@@ -86,6 +86,9 @@ func (m moment) over(s event.Sight) event.Sight {
 // object returns a workload or group without its packets.
 func (m moment) object(kind string, v decide.Verdict) event.Object {
 	o := event.Object{Type: kind, Name: v.Name, NotHeld: gap.Unaccepted(v.Gaps, gap.Gap.String)}
+	for _, f := range v.Past {
+		o.Past = append(o.Past, event.Past{Text: f.Text(), Remedy: f.Remedy})
+	}
 	if v.State == workload.StateRefused {
 		o.Refused = v.Note
 	}

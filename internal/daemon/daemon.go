@@ -80,6 +80,10 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		return nil, err
 	}
 	changed, _ := found.links.Watch() // as long as the process
+	ways, err := newPaths(found.links)
+	if err != nil {
+		return nil, err
+	}
 	opts := agent.Options{
 		Config: c,
 		Devices: agent.Devices{
@@ -91,6 +95,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		},
 		Sources:      found.list,
 		Attach:       found,
+		Paths:        ways,
 		Beneath:      found.links.Run,
 		DeviceExists: deviceExists,
 		LimitOffload: func(dev discover.Device, capacity policy.Rate) error {

@@ -93,6 +93,8 @@ type Workload struct {
 	// Awaits is what a workload without devices and cgroups waits for ("device tap1 is not on this
 	// host"), "" if its source does not know.
 	Awaits string
+	// Unseen says that the workload is there and sends by devices that lead to none of this host.
+	Unseen bool
 	// Ended says that the source does not have the workload any more, but a device of it is
 	// still there (package hold).
 	Ended bool

@@ -18,6 +18,7 @@ import (
 
 	"weir/internal/cgroup"
 	"weir/internal/discover/engine"
+	"weir/internal/discover/within"
 	"weir/internal/retry"
 	"weir/internal/workload"
 )
@@ -46,7 +47,7 @@ type Docker struct {
 	proc   string // "/proc"
 	// cgroups and kinds ask the kernel; tests put fakes in their place.
 	cgroups func() cgroup.Hierarchy
-	kinds   func(netns string) ([]namedKind, error)
+	kinds   func(netns string) ([]within.Device, error)
 	absence absence
 
 	mu    sync.Mutex
@@ -69,7 +70,7 @@ func NewDocker(log *slog.Logger, links *Links, host string) (*Docker, error) {
 }
 
 func newDocker(log *slog.Logger, links linkTable, e engine.Engine, proc string) *Docker {
-	d := &Docker{log: log, links: links, engine: e, proc: proc, cgroups: cgroup.Read, kinds: namespaceKinds}
+	d := &Docker{log: log, links: links, engine: e, proc: proc, cgroups: cgroup.Read, kinds: within.Devices}
 	d.setStatus(workload.SourceUnavailable, "not asked yet")
 	return d
 }
@@ -447,7 +448,7 @@ func (w *dockerRun) otherDevices(c *record, veths bool) (cgroups []string, note 
 		w.log.Debug("the devices of a container cannot be listed", "workload", c.Name, "err", err)
 	}
 	network, why := noDevice, noteForKinds(c.Mode, kinds)
-	switch device := stacked(kinds); {
+	switch device := within.Stacked(kinds); {
 	case device != "":
 		network, why = onHostDevice(device), ""
 	case veths:

@@ -21,6 +21,7 @@ import (
 
 	"weir/internal/cgroup"
 	"weir/internal/discover/dockertest"
+	"weir/internal/discover/within"
 	"weir/internal/workload"
 )
 
@@ -218,7 +219,7 @@ func TestRealProcessElsewhere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kinds, err := namespaceKinds(netnsPath("/proc", info.State.Pid))
+			kinds, err := within.Devices(netnsPath("/proc", info.State.Pid))
 			return err == nil && len(kinds) == 1
 		})
 	}

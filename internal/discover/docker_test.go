@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/cgroup"
 	"weir/internal/discover/engine"
+	"weir/internal/discover/within"
 	"weir/internal/workload"
 )
 
@@ -39,7 +40,7 @@ type fixture struct {
 	links  *fakeLinks
 	proc   fakeProc
 	docker *Docker
-	kinds  map[string][]namedKind // devices inside a namespace, by its path
+	kinds  map[string][]within.Device // devices inside a namespace, by its path
 	lists  [][]Workload
 	cancel context.CancelFunc
 }
@@ -55,7 +56,7 @@ func world(t *testing.T, e *fakeEngine, test func(*fixture)) {
 		w := &fixture{T: t, fakeEngine: e, links: newFakeLinks(), proc: proc}
 		w.docker = newDocker(logger(t), w.links, e, w.proc.dir)
 		w.docker.cgroups = func() cgroup.Hierarchy { return cgroup.Hierarchy{Root: cgroup2} }
-		w.docker.kinds = func(path string) ([]namedKind, error) { return w.kinds[path], nil }
+		w.docker.kinds = func(path string) ([]within.Device, error) { return w.kinds[path], nil }
 		test(w)
 		if w.cancel != nil {
 			w.cancel()
@@ -253,7 +254,7 @@ func TestDockerWorkloads(t *testing.T) {
 	const scope = "/system.slice/docker-"
 	unified := "0::" + scope + strings.Repeat("a", 64) + ".scope"
 	folder := cgroup2 + scope + idA + ".scope"
-	macvlan := []namedKind{{Name: "lo", Kind: "device"}, {Name: "eth0", Kind: "macvlan"}}
+	macvlan := []within.Device{{Name: "lo", Kind: "device"}, {Name: "eth0", Kind: "macvlan"}}
 	ours, err := os.Readlink("/proc/self/ns/user")
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +262,7 @@ func TestDockerWorkloads(t *testing.T) {
 	for _, c := range []struct {
 		name, cgroup string // as in /proc/PID/cgroup
 		hierarchy    cgroup.Hierarchy
-		kinds        []namedKind
+		kinds        []within.Device
 		info         engine.Container
 		devices      []int
 		users        string // the user namespace, of a process with CAP_NET_ADMIN
@@ -286,7 +287,7 @@ func TestDockerWorkloads(t *testing.T) {
 			want: "docker:c (its device eth0 is stacked on one of the host's: this host has no cgroups of version 2, by which the packets of processes are told apart; boot with systemd.unified_cgroup_hierarchy=1, or where no systemd runs: mount -t cgroup2 none /sys/fs/cgroup)"},
 		{name: "bridge and macvlan", info: engine.Container{ID: idA, Name: "c", Mode: "bridge", Networks: []string{"bridge", "mac"}, Running: true, Pid: 1},
 			kinds: macvlan, cgroup: unified, devices: []int{5}, want: "docker:c veth5 " + folder},
-		{name: "ipvlan", info: in("ip"), kinds: []namedKind{{"eth0", "ipvlan", "l3"}}, cgroup: unified,
+		{name: "ipvlan", info: in("ip"), kinds: []within.Device{{Name: "eth0", Kind: "ipvlan", Mode: "l3"}}, cgroup: unified,
 			want: "docker:c " + folder + " (its device eth0 is of kind ipvlan in mode l3, which takes every mark off a packet; use mode l2 or a bridge network)"},
 		{name: "shared", info: in("container:" + idB),
 			want: "docker:c (shares the network of container other: what that one is given holds for both)"},
@@ -295,7 +296,7 @@ func TestDockerWorkloads(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			world(t, newFakeEngine(c.info, running(idB, "other", 2)), func(w *fixture) {
-				w.kinds = map[string][]namedKind{w.process(1, idA, c.devices...): c.kinds}
+				w.kinds = map[string][]within.Device{w.process(1, idA, c.devices...): c.kinds}
 				if c.cgroup != "" {
 					w.proc.enter(t, 1, c.cgroup)
 				}
@@ -321,7 +322,7 @@ func TestDockerEndedThread(t *testing.T) {
 	world(t, newFakeEngine(info), func(w *fixture) {
 		w.process(1, idA)
 		w.proc.enter(t, 1, "0::/docker/"+idA)
-		w.kinds = map[string][]namedKind{w.proc.endThread(t, 1, 2): {{Name: "eth0", Kind: "macvlan"}}}
+		w.kinds = map[string][]within.Device{w.proc.endThread(t, 1, 2): {{Name: "eth0", Kind: "macvlan"}}}
 		w.start()
 		w.expect("at first", "docker:c "+cgroup2+"/docker/"+idA)
 	})
@@ -356,11 +357,11 @@ func TestDockerProcessElsewhere(t *testing.T) {
 				if c.admin {
 					w.proc.mayAdmin(t, 1, "user:[1]")
 				}
-				w.kinds = map[string][]namedKind{inner: {{Name: "lo", Kind: "device"}}}
+				w.kinds = map[string][]within.Device{inner: {{Name: "lo", Kind: "device"}}}
 				if c.sandbox != "" {
 					path := filepath.Join(w.proc.dir, c.sandbox, made)
 					w.links.addNamespace(path, c.devices...)
-					w.kinds[path] = []namedKind{{Name: "lo", Kind: "device"}, {Name: "eth0", Kind: "macvlan"}}
+					w.kinds[path] = []within.Device{{Name: "lo", Kind: "device"}, {Name: "eth0", Kind: "macvlan"}}
 				}
 				w.start()
 				w.expect("at first", c.want)
@@ -399,7 +400,7 @@ func TestDockerSecondNetwork(t *testing.T) {
 		w.proc.enter(t, 1, "0::/docker/"+idA)
 		w.start()
 		w.expect("at first", "docker:c veth5 sockets "+cgroup2+"/docker/"+idA)
-		w.kinds = map[string][]namedKind{path: {{Name: "eth1", Kind: "macvlan"}}}
+		w.kinds = map[string][]within.Device{path: {{Name: "eth1", Kind: "macvlan"}}}
 		info.Networks = []string{"bridge", "mac"}
 		w.set(info, "connect")
 		w.pass(2 * settle)
@@ -420,15 +421,15 @@ func TestDockerRename(t *testing.T) {
 func TestNoteForKinds(t *testing.T) {
 	for _, c := range []struct {
 		name, mode string
-		kinds      []namedKind
+		kinds      []within.Device
 		want       string
 	}{
-		{"not up yet", "bridge", []namedKind{{"lo", "device", ""}}, ""},
-		{"none", "none", []namedKind{{"lo", "device", ""}}, "has no network"},
-		{"macvlan", "mac", []namedKind{{"lo", "device", ""}, {"eth0", "macvlan", ""}}, ""},
-		{"ipvlan l2", "ip", []namedKind{{"eth1", "ipvlan", "l2"}}, ""},
-		{"ipvlan l3s", "ip", []namedKind{{"eth1", "ipvlan", "l3s"}}, "eth1 is of kind ipvlan in mode l3s"},
-		{"hardware", "x", []namedKind{{"lo", "device", ""}, {"eth0", "device", ""}}, "eth0 is hardware"},
+		{"not up yet", "bridge", []within.Device{{Name: "lo", Kind: "device"}}, ""},
+		{"none", "none", []within.Device{{Name: "lo", Kind: "device"}}, "has no network"},
+		{"macvlan", "mac", []within.Device{{Name: "lo", Kind: "device"}, {Name: "eth0", Kind: "macvlan"}}, ""},
+		{"ipvlan l2", "ip", []within.Device{{Name: "eth1", Kind: "ipvlan", Mode: "l2"}}, ""},
+		{"ipvlan l3s", "ip", []within.Device{{Name: "eth1", Kind: "ipvlan", Mode: "l3s"}}, "eth1 is of kind ipvlan in mode l3s"},
+		{"hardware", "x", []within.Device{{Name: "lo", Kind: "device"}, {Name: "eth0", Kind: "device"}}, "eth0 is hardware"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := noteForKinds(c.mode, c.kinds)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"weir/internal/discover/within"
 	"weir/internal/workload"
 )
 
@@ -31,7 +32,7 @@ type Netns struct {
 	links linkTable
 	dir   string
 	poke  chan struct{}
-	kinds func(path string) ([]namedKind, error) // namespaceKinds; tests put theirs in its place
+	kinds func(path string) ([]within.Device, error) // within.Devices; tests put theirs in its place
 
 	mu       sync.Mutex
 	attached map[string]string // workload's name -> path
@@ -43,7 +44,7 @@ func NewNetns(log *slog.Logger, links *Links) *Netns {
 }
 
 func newNetns(log *slog.Logger, links linkTable, dir string) *Netns {
-	return &Netns{log: log, links: links, dir: dir, poke: make(chan struct{}, 1), kinds: namespaceKinds, attached: map[string]string{}}
+	return &Netns{log: log, links: links, dir: dir, poke: make(chan struct{}, 1), kinds: within.Devices, attached: map[string]string{}}
 }
 
 // Name returns "netns".
@@ -133,33 +134,11 @@ func (n *Netns) list() (list []Workload, paths []string) {
 		paths = append(paths, path)
 		w := Workload{Key: workload.Key(workload.KindNetns, name), Name: name, Kind: workload.KindNetns, Devices: n.devices(name, path)}
 		if len(w.Devices) == 0 {
-			w.Awaits = n.awaits(path)
+			w.Awaits, w.Unseen = within.Awaits(path, n.kinds)
 		}
 		list = append(list, w)
 	}
 	return list, paths
-}
-
-// awaits returns why a namespace has no device here.
-func (n *Netns) awaits(path string) string {
-	kinds, err := n.kinds(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "network namespace " + path + " is not there"
-	}
-	if err != nil {
-		return "network namespace " + path + " cannot be read: " + err.Error()
-	}
-	var inside []string
-	for _, k := range kinds {
-		if k.Name != "lo" {
-			inside = append(inside, k.Name+" ("+k.Kind+")")
-		}
-	}
-	none := "no veth or netkit pair of this host leads into network namespace " + path
-	if len(inside) == 0 {
-		return none
-	}
-	return none + ", what it sends by " + enumerate(inside) + " is not seen; attach its device, unit or cgroup instead"
 }
 
 // Look returns the devices of a workload that Add would make of a namespace.

@@ -6,11 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
-	"golang.org/x/sys/unix"
-
-	"weir/internal/dump"
+	"weir/internal/discover/within"
 )
 
 const containerMode = "container:" // followed by the id of the container whose network is shared
@@ -31,27 +27,6 @@ func (r *roster) sharedNote(c *record) string {
 	return fmt.Sprintf("shares the network of container %s: what that one is given holds for both", owner)
 }
 
-// namedKind is a device in a container, e.g. eth0 of kind macvlan. Mode is "l2",
-// "l3" or "l3s" if it is an ipvlan, else "".
-type namedKind struct{ Name, Kind, Mode string }
-
-// stacked finds a device whose packets go from the container to the queue of the
-// device below it on the host, and by no other on the way; "" if there is none. A
-// mark that they have been given in the container stays on them.
-func stacked(kinds []namedKind) (device string) {
-	for _, k := range kinds {
-		switch k.Kind {
-		case "macvlan", "macvtap":
-			return k.Name
-		case "ipvlan", "ipvtap":
-			if k.Mode == "l2" {
-				return k.Name
-			}
-		}
-	}
-	return ""
-}
-
 // noDevice is why a container with a network of its own is known by its cgroup alone, and bySockets
 // what follows. Its process has left the namespace that the engine made, took the devices along, or
 // there are none.
@@ -68,7 +43,7 @@ func onHostDevice(device string) string {
 // noteForKinds says why a container with its own network namespace, in which
 // these devices are, has none on the host's side and cannot be told by its cgroup.
 // "" means that it can be, or that its network is just not up.
-func noteForKinds(mode string, kinds []namedKind) string {
+func noteForKinds(mode string, kinds []within.Device) string {
 	if mode == "none" {
 		return "has no network (it was started with --network none)"
 	}
@@ -85,46 +60,4 @@ func noteForKinds(mode string, kinds []namedKind) string {
 		}
 	}
 	return ""
-}
-
-// namespaceKinds lists the devices inside a namespace.
-func namespaceKinds(path string) ([]namedKind, error) {
-	ns, err := netns.GetFromPath(path)
-	if err != nil {
-		return nil, err
-	}
-	defer ns.Close()
-	h, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil, err
-	}
-	defer h.Close()
-	links, err := dump.Whole(h.LinkList)
-	if err != nil {
-		return nil, err
-	}
-	kinds := make([]namedKind, len(links))
-	for i, l := range links {
-		kinds[i] = namedKind{Name: l.Attrs().Name, Kind: l.Type(), Mode: ipvlanMode(l)}
-	}
-	return kinds, nil
-}
-
-func ipvlanMode(l netlink.Link) string {
-	var vlan netlink.IPVlan
-	switch l := l.(type) {
-	case *netlink.IPVlan:
-		vlan = *l
-	case *netlink.IPVtap:
-		vlan = l.IPVlan
-	default:
-		return ""
-	}
-	switch vlan.Mode {
-	case netlink.IPVLAN_MODE_L2:
-		return "l2"
-	case netlink.IPVLAN_MODE_L3:
-		return "l3"
-	}
-	return "l3s"
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"weir/internal/discover/within"
 )
 
 // Pairs of both kinds lead into a namespace; other devices with an end elsewhere do not.
@@ -75,21 +77,20 @@ func (h *testHost) netkit(name, inside string) {
 // A namespace and a device that are waited for say what is missing.
 func TestAwaits(t *testing.T) {
 	links := newFakeLinks()
-	n := newNetns(logger(t), links, "/run/netns")
 	for _, c := range []struct {
 		name, want string
-		kinds      []namedKind
+		kinds      []within.Device
 		err        error
 	}{
 		{"gone", "network namespace /run/netns/gone is not there", nil, fs.ErrNotExist},
 		{"odd", "network namespace /run/netns/odd cannot be read: invalid argument", nil, unix.EINVAL},
-		{"bare", "no veth or netkit pair of this host leads into network namespace /run/netns/bare", []namedKind{{Name: "lo"}}, nil},
+		{"bare", "no veth or netkit pair of this host leads into network namespace /run/netns/bare", []within.Device{{Name: "lo"}}, nil},
 		{"overlay", "no veth or netkit pair of this host leads into network namespace /run/netns/overlay, what it sends by eth0 (veth) is not seen; attach its device, unit or cgroup instead",
-			[]namedKind{{Name: "lo"}, {Name: "eth0", Kind: "veth"}}, nil},
+			[]within.Device{{Name: "lo"}, {Name: "eth0", Kind: "veth"}}, nil},
 	} {
-		n.kinds = func(string) ([]namedKind, error) { return c.kinds, c.err }
-		if got := n.awaits("/run/netns/" + c.name); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		devices := func(string) ([]within.Device, error) { return c.kinds, c.err }
+		if got, unseen := within.Awaits("/run/netns/"+c.name, devices); got != c.want || unseen != (c.name == "overlay") {
+			t.Errorf("%s: %q, %v, want %q", c.name, got, unseen, c.want)
 		}
 	}
 	d := newDevices(logger(t), links)

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"weir/internal/cgroup"
+	"weir/internal/discover/within"
 	"weir/internal/workload"
 )
 
@@ -24,7 +25,7 @@ type Pods struct {
 	log   *slog.Logger
 	links linkTable
 	read  func() cgroup.Hierarchy
-	kinds func(netns string) ([]namedKind, error)
+	kinds func(netns string) ([]within.Device, error)
 	poke  chan struct{}
 
 	mu   sync.Mutex
@@ -51,7 +52,7 @@ type Pod struct {
 func NewPods(log *slog.Logger, links *Links) *Pods { return newPods(log, links, cgroup.Read) }
 
 func newPods(log *slog.Logger, links linkTable, read func() cgroup.Hierarchy) *Pods {
-	return &Pods{log: log, links: links, read: read, kinds: namespaceKinds, poke: make(chan struct{}, 1), pods: map[string]Pod{}, seen: map[string]fileID{}, stacked: map[string]inside{}}
+	return &Pods{log: log, links: links, read: read, kinds: within.Devices, poke: make(chan struct{}, 1), pods: map[string]Pod{}, seen: map[string]fileID{}, stacked: map[string]inside{}}
 }
 
 // Name returns "pod".
@@ -178,7 +179,7 @@ func (p *Pods) look(pod Pod) (device string, seen bool) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		p.log.Debug("the devices of a pod cannot be listed", "pod", pod.ID, "path", pod.Netns, "err", err)
 	}
-	return stacked(kinds), err == nil
+	return within.Stacked(kinds), err == nil
 }
 
 func (p *Pods) devices(name string, pod Pod) []Device {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"weir/internal/discover/within"
 )
 
 // podLines returns the workloads as "pod:a/b ID veth1 veth2 kubepods/x (note) sockets kubepods/x".
@@ -36,13 +38,13 @@ func TestPods(t *testing.T) {
 	links.addNamespace("/run/netns/a", 3, 5)
 	p := newPods(logger(t), links, c.read)
 	failed := false // once, for c
-	p.kinds = func(path string) ([]namedKind, error) {
+	p.kinds = func(path string) ([]within.Device, error) {
 		if path == "/run/netns/c" && !failed {
 			failed = true
 			poke(p.poke) // something else happens later
 			return nil, errors.New("busy")
 		}
-		return map[string][]namedKind{"/run/netns/c": {{Name: "eth0", Kind: "veth"}, {Name: "net1", Kind: "macvlan"}}}[path], nil
+		return map[string][]within.Device{"/run/netns/c": {{Name: "eth0", Kind: "veth"}, {Name: "net1", Kind: "macvlan"}}}[path], nil
 	}
 	r := runSource(t, p)
 	expect := func(when string, want ...string) {
@@ -111,7 +113,7 @@ func TestPodsOfTheKernel(t *testing.T) {
 func TestPodsThatMayForward(t *testing.T) {
 	links, c := newFakeLinks(), newCgroupTree(t)
 	p := newPods(logger(t), links, c.read)
-	p.kinds = func(string) ([]namedKind, error) { return []namedKind{{Name: "net1", Kind: "macvlan"}}, nil }
+	p.kinds = func(string) ([]within.Device, error) { return []within.Device{{Name: "net1", Kind: "macvlan"}}, nil }
 	links.addNamespace("/run/netns/a", 7)
 	c.add("kubepods/pod1/container")
 	p.Put("shop/web", Pod{ID: "s1", Netns: "/run/netns/a", Cgroup: "/kubepods/pod1"})

@@ -25,6 +25,22 @@ func objects(text func(Object) string, remedy string) func(look) []Finding {
 	}
 }
 
+// lookPast looks for workloads of which some traffic goes past the links. What is found first
+// about one says what to do.
+func lookPast(l look) (found []Finding) {
+	for _, o := range l.Objects {
+		if len(o.Past) == 0 {
+			continue
+		}
+		text := o.Past[0].Text
+		if more := len(o.Past) - 1; more > 0 {
+			text = fmt.Sprintf("%s (and %d more, weir get %s)", text, more, o.Name)
+		}
+		found = append(found, Finding{Subject{Type: o.Type, Name: o.Name}, text, o.Past[0].Remedy})
+	}
+	return found
+}
+
 // links looks for links that lack something.
 func links(lost func(LinkSight) bool, remedy string) func(look) []Finding {
 	return func(l look) (found []Finding) {

@@ -34,9 +34,13 @@ type Object struct {
 	Type, Name string
 	Refused    string   // which part of its policy is not in force and why, "" = none
 	NotHeld    string   // which part its links' backends do not hold and accept_gaps does not allow, "" = none
+	Past       []Past   // what of its traffic does not meet the links
 	Quota      Quota    // the zero value = it has none
 	Losses     []Losses // by link
 }
+
+// Past is a part of a workload's traffic that no link holds.
+type Past struct{ Text, Remedy string }
 
 // Quota is how far an object has come with its quota.
 type Quota struct {

@@ -60,6 +60,7 @@ func Decide(w World) Decision {
 	for _, verdicts := range [][]Verdict{d.Verdicts, d.Groups} {
 		for i := range verdicts {
 			verdicts[i].findGaps(w)
+			verdicts[i].findPast(w)
 			verdicts[i].conclude()
 		}
 	}
@@ -87,7 +88,7 @@ func judge(w World, found discover.Workload, number map[string]plan.ClassID) Ver
 	admin := w.Config.Defaults.Over(w.Config.LayerFor(found.Name))
 	label, refused := ceiling.Hold(labelled, admin.Over(w.Set[found.Key]), w.Links())
 	asked, beyond := ceiling.Hold(askOf(w.Asked[found.Key]), admin.Over(w.Set[found.Key]), w.Links())
-	v := Verdict{Workload: found, Steered: steerable(found), Class: number[found.Key], Refusals: map[string][]error{}, abilities: w.Abilities}
+	v := Verdict{Workload: found, Steered: steerable(found), Class: number[found.Key], Refusals: map[string][]error{}, abilities: w.Abilities, taken: w.takenAt(found)}
 	v.Policy, v.Origin = merge(
 		stratum{OriginFound, own},
 		stratum{OriginAllocation, w.groupLayer(found)},
@@ -226,20 +227,20 @@ func (d *Decision) seniority(link plan.Link, grants []Grant) []*Verdict {
 // ports returns the devices by which the workload's packets come in, and the cgroups that
 // they come from. The link's own device is none: what a link sends cannot be
 // what it hears.
-func ports(w discover.Workload, link plan.Link) []plan.Port {
+func (v *Verdict) ports(link plan.Link) []plan.Port {
 	var ports []plan.Port
-	for _, d := range w.Devices {
+	for _, d := range v.taken {
 		if d.Name != link.Device {
-			ports = append(ports, plan.Port{Device: d.Name, Ifindex: d.Ifindex})
+			ports = append(ports, plan.Port{Device: d.Name, Ifindex: d.Index})
 		}
 	}
 	if link.Direction == policy.Ingress {
 		return ports // nothing that a cgroup receives passes a port
 	}
-	for _, folder := range w.Cgroups {
+	for _, folder := range v.Cgroups {
 		ports = append(ports, plan.Port{Cgroup: folder})
 	}
-	for _, folder := range w.Sockets {
+	for _, folder := range v.Sockets {
 		ports = append(ports, plan.Port{Cgroup: folder, Sockets: true})
 	}
 	return ports

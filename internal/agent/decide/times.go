@@ -202,7 +202,7 @@ func (f forecast) asking(link plan.Link, order []*Verdict, port *switchport.Port
 			asked.Discipline, asked.Queues, asked.AQM = port.Policy.Discipline, port.Policy.Queues, port.Policy.AQM
 		}
 		list = append(list, plan.Workload{Key: v.Key, Name: v.Name, Policy: asked,
-			Ports: ports(v.Workload, link), Group: v.Kind == workload.KindGroup})
+			Ports: v.ports(link), Group: v.Kind == workload.KindGroup})
 	}
 	return list
 }

@@ -15,6 +15,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/discover"
 	"weir/internal/invalid"
+	"weir/internal/paths"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/admission"
@@ -34,7 +35,9 @@ type Verdict struct {
 	Warnings []string           // about rules that overlap
 	Refusals map[string][]error // by link: why the plan there does not hold all of the policy
 	Gaps     []gap.Gap          // what the links' backends do not hold of the policy
+	Past     []paths.Finding    // what of its traffic does not meet the links
 	Cuts     []ceiling.Cut      // what is asked for and the administrator does not give
+	taken    []paths.Port       // where its packets are taken
 	// asks is what was asked for it, before it was held to what the administrator gives.
 	asks policy.Change
 	// allocated is what is allocated to the workload or group, by link; within, of a group, what
@@ -98,8 +101,13 @@ func (v *Verdict) conclude() {
 	case !present(v.Workload) && v.Kind != workload.KindHost && v.Kind != workload.KindGroup && v.Kind != workload.KindOwn:
 		v.State = workload.StateWaiting
 		v.Note = join(awaits(v.Workload), v.Note)
-	case len(v.Gaps) > 0:
+	case len(v.Gaps)+len(v.Past) > 0:
 		v.State = workload.StateNotHeld
+	}
+	for _, f := range slices.Backward(v.Past) {
+		if f.Reason != v.Awaits {
+			v.Note = join(f.String(), v.Note)
+		}
 	}
 	for _, g := range slices.Backward(v.Gaps) {
 		v.Note = join(g.String(), v.Note)

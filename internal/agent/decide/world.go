@@ -13,6 +13,7 @@ import (
 	"weir/internal/control"
 	"weir/internal/dataplane"
 	"weir/internal/discover"
+	"weir/internal/paths"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/quota"
@@ -47,7 +48,10 @@ type World struct {
 	Grants map[string][]Grant      // by link, in the order of admission
 	Tuned  map[string]Tuned        // what was set about controllers, by key; nothing follows from it here
 	// Accepted are the fields that were asked for by --accept-gaps, by key.
-	Accepted  map[string][]string
+	Accepted map[string][]string
+	// Paths is where the packets of workloads are taken, and what of them does not meet the links. It
+	// is replaced, never changed in place.
+	Paths     paths.Result
 	Abilities map[string]dataplane.Abilities // of the links whose backend lacks something, by link
 	// Texts is what labels said at former decisions, so that their texts are not parsed again;
 	// nothing follows from it.
