@@ -373,7 +373,7 @@ int weir_rules_sock(struct bpf_sysctl *ctx __attribute__((unused)))
  *                                   IFB [the link's qdisc]
  *
  * The second time it has to pass: the IFB has set tc_skip_classify, which lets the
- * action do nothing once. So such a packet is taken, too, without a look at it.
+ * action do nothing once. So such a packet is taken, too, by the port that took it before.
  *
  * Packets of other workloads of the host carry a class, and packets of the host came
  * by no device: neither is the link's, unless `local` says that all count.
@@ -424,12 +424,23 @@ static __always_inline bool weir_arrives(struct __sk_buff *skb, __u32 iif)
 	return true;
 }
 
+/*
+ * Did the workload of this port take the packet that comes back from the IFB? A port in front of
+ * this one may have, such as a VLAN on it: tc_skip_classify was used up there, and taken again the
+ * packet would wait and count twice.
+ */
+static __always_inline bool weir_here_took(struct __sk_buff *skb)
+{
+	return !((weir_lane(skb) ^ weir_here.class) & WEIR_LANE_CLASS);
+}
+
 SEC("tc")
 int weir_rules_in(struct __sk_buff *skb)
 {
 	__u32 iif = skb->ingress_ifindex;
+	bool taken = iif == weir_to.ifb ? weir_here_took(skb) : weir_arrives(skb, iif);
 
-	return iif == weir_to.ifb || weir_arrives(skb, iif) ? WEIR_TAKEN : WEIR_LEFT;
+	return taken ? WEIR_TAKEN : WEIR_LEFT;
 }
 
 /*
