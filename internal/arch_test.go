@@ -94,6 +94,7 @@ var layers = map[string]int{
 	"internal/sdn":                  4,
 	"internal/server":               5,
 	"internal/web":                  4,
+	"internal/verify":               4,
 	"internal/lab":                  5,
 	"internal/kubernetes":           7,
 	"internal/kubernetes/claims":    6,

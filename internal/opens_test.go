@@ -75,7 +75,7 @@ var past = map[string]string{
 	"discover/links.go":                       kernels + ", and namespaces that an engine of root has made",
 	"discover/machine/proxmox.go":             "/etc/pve, Proxmox's own",
 	"discover/machine/qemu.go":                kernels + ", and /run/libvirt, libvirt's own",
-	"discover/within/within.go":                       namespaces,
+	"discover/within/within.go":               namespaces,
 	"discover/process.go":                     kernels,
 	"doctor/look.go":                          "the kernel's, and its configuration in /boot",
 	"kubernetes/claims/driver.go":             "the folders of kubelet's plugins, which are root's",
@@ -93,6 +93,7 @@ var past = map[string]string{
 	"sandbox/sandbox.go":                      "mounts that the program keeps, before it does anything for others",
 	"sdn/ovsdb/relay.go":                      "a folder of its own, new and closed to others",
 	"server/rest/peer.go":                     kernels,
+	"verify/host.go":                          kernels,
 }
 
 const (

@@ -11,6 +11,7 @@ import (
 	"weir/internal/agent/decide/ceiling"
 	"weir/internal/agent/decide/gap"
 	"weir/internal/agent/ledger"
+	"weir/internal/agent/past"
 	"weir/internal/api"
 	"weir/internal/event"
 	"weir/internal/workload"
@@ -61,7 +62,7 @@ func (m moment) workload(v decide.Verdict, history bool) api.Workload {
 	for _, d := range v.Devices {
 		w.Devices = append(w.Devices, d.Name)
 	}
-	w.Cgroups = v.Cgroups
+	w.Cgroups, w.NotSteered = v.Cgroups, past.Views(v.Past)
 	if !v.Steered {
 		return w
 	}

@@ -123,24 +123,26 @@ type LinkStatus struct {
 
 // Workload is one workload with its policy and its present state.
 type Workload struct {
-	Name     string            `json:"name"`
-	Key      string            `json:"key"`
-	ID       string            `json:"id,omitempty" doc:"the engine's id"`
-	Kind     string            `json:"kind" enum:"docker,netns,device,vm,unit,cgroup,pod,host,own" doc:"own: a part of Weir, such as what moves containers"`
-	Class    uint16            `json:"class" doc:"class number, 0 for the host"`
-	Policy   Policy            `json:"policy"`
-	Origin   map[string]string `json:"origin" doc:"per field of the policy: default, found, allocation, config, label, asked, set, or when: the policy says it of this time"`
-	Asked    map[string]string `json:"asked,omitempty" doc:"what comes with it that is no label, per field: a pod's annotations, what was set where a container comes from"`
-	Cut      []PolicyCut       `json:"cut,omitempty" doc:"what it asks for, by labels or otherwise, and the administrator does not give"`
-	Until    *time.Time        `json:"until,omitempty" doc:"when other fields are in force because of the time, see the policy's when"`
-	Quota    *QuotaStanding    `json:"quota,omitempty" doc:"how far it has come with its policy's quota"`
-	State    string            `json:"state" enum:"active,waiting,unsteered,refused,not held" doc:"waiting: its network is not up; not held: a link's backend lacks a part of the policy, or a link is not steered; unsteered, refused, not held: see note"`
-	Note     string            `json:"note,omitempty"`
-	NotHeld  []PolicyGap       `json:"not_held,omitempty" doc:"which parts of the policy the links' backends do not hold on this kernel"`
-	Warnings []string          `json:"warnings,omitempty" doc:"which of its rules overlap; all are in force"`
-	Devices  []string          `json:"devices"`
-	Cgroups  []string          `json:"cgroups,omitempty" doc:"folders of cgroups of version 2 whose processes are the workload"`
-	Links    []WorkloadLink    `json:"links"`
+	Name    string            `json:"name"`
+	Key     string            `json:"key"`
+	ID      string            `json:"id,omitempty" doc:"the engine's id"`
+	Kind    string            `json:"kind" enum:"docker,netns,device,vm,unit,cgroup,pod,host,own" doc:"own: a part of Weir, such as what moves containers"`
+	Class   uint16            `json:"class" doc:"class number, 0 for the host"`
+	Policy  Policy            `json:"policy"`
+	Origin  map[string]string `json:"origin" doc:"per field of the policy: default, found, allocation, config, label, asked, set, or when: the policy says it of this time"`
+	Asked   map[string]string `json:"asked,omitempty" doc:"what comes with it that is no label, per field: a pod's annotations, what was set where a container comes from"`
+	Cut     []PolicyCut       `json:"cut,omitempty" doc:"what it asks for, by labels or otherwise, and the administrator does not give"`
+	Until   *time.Time        `json:"until,omitempty" doc:"when other fields are in force because of the time, see the policy's when"`
+	Quota   *QuotaStanding    `json:"quota,omitempty" doc:"how far it has come with its policy's quota"`
+	State   string            `json:"state" enum:"active,waiting,unsteered,refused,not held" doc:"waiting: its network is not up; not held: a link's backend lacks a part of the policy, or a link is not steered; unsteered, refused, not held: see note"`
+	Note    string            `json:"note,omitempty"`
+	NotHeld []PolicyGap       `json:"not_held,omitempty" doc:"which parts of the policy the links' backends do not hold on this kernel"`
+	// NotSteered is what of its traffic does not meet the links.
+	NotSteered []NotSteered   `json:"not_steered,omitempty" doc:"what of its traffic does not meet the links, docs/paths.md"`
+	Warnings   []string       `json:"warnings,omitempty" doc:"which of its rules overlap; all are in force"`
+	Devices    []string       `json:"devices"`
+	Cgroups    []string       `json:"cgroups,omitempty" doc:"folders of cgroups of version 2 whose processes are the workload"`
+	Links      []WorkloadLink `json:"links"`
 }
 
 // Group is a group of workloads, with the policy and the present traffic of all of them
@@ -189,6 +191,14 @@ func (g PolicyGap) Sentence() string {
 		text += " (accepted)"
 	}
 	return text
+}
+
+// NotSteered is a part of a workload's traffic that does not meet a link.
+type NotSteered struct {
+	Link   string `json:"link,omitempty" doc:"absent: no link"`
+	Part   string `json:"part,omitempty" enum:"egress,ingress" doc:"absent: both"`
+	Reason string `json:"reason"`
+	Remedy string `json:"remedy"`
 }
 
 // WorkloadLink is a workload's traffic on one link over the last second.

@@ -78,7 +78,7 @@ anyone has something to send. All rates are egress (upload): what leaves a workl
 	own, host, cluster, audit, web, serve := commands{a}, hostcmd.Commands{App: a}, clustercmd.Commands{App: a}, auditcmd.Commands{App: a}, webcmd.Commands{App: a}, servecmd.Commands{App: a}
 	manager := cluster.Manager()
 	manager.AddCommand(serve.Manager(), audit.Manager(), web.Manager())
-	add(groupLook, host.Status(), own.doctorCommand(), host.Get(), host.Top(), host.Explain(), host.Control(), host.Usage(), host.Events(), web.Host(), audit.Host(),
+	add(groupLook, host.Status(), own.doctorCommand(), host.Get(), host.Top(), host.Explain(), host.Verify(), host.Control(), host.Usage(), host.Events(), web.Host(), audit.Host(),
 		cluster.Nodes(), cluster.Ps(), cluster.Plan(), cluster.Moves())
 	add(groupChange, host.Set(), host.Group(), host.Attach(), host.Detach(), host.Tune(), own.sdnCommand(), cluster.Migrate(), cluster.Rebalance(), own.cleanupCommand())
 	add(groupRun, serve.Agent(), own.configCommand(), manager, serve.MigrateHelper(), own.handedOver("demo"), own.handedOver("lab"),

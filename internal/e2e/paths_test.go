@@ -11,10 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
-
 	"weir/internal/policy"
 )
 
@@ -216,23 +212,7 @@ func TestPastThePort(t *testing.T) {
 	ping := func(n int) { b.srv.run(fmt.Sprintf("ping -q -c %d -i 0.005 %s", n, workloadAt(0, 1).ip)) }
 	ping(200)
 	b.well(a)
-	port, uplink := b.host.device("w1").Attrs().Index, b.host.device(b.nets[0].uplink).Attrs().Index
-	carrier, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL", Instructions: asm.Instructions{
-		asm.Mov.Imm(asm.R1, int32(port)), asm.Mov.Imm(asm.R2, 0), asm.FnRedirectPeer.Call(), asm.Return(),
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer carrier.Close()
-	var at link.Link
-	err = b.host.do(func() (err error) {
-		at, err = link.AttachTCX(link.TCXOptions{Interface: uplink, Program: carrier, Attach: ebpf.AttachTCXIngress})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer at.Close()
+	defer b.carryPast(1)()
 	flow := b.srv.pings(workloadAt(0, 1))
 	defer flow()
 	b.past(a, "w1", "ingress not steered by link up0: packets get into it without passing w1", "have the data plane route by the kernel")

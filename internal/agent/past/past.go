@@ -18,6 +18,7 @@ import (
 	"slices"
 
 	"weir/internal/agent/decide"
+	"weir/internal/api"
 	"weir/internal/paths"
 	"weir/internal/policy"
 	"weir/internal/workload"
@@ -94,6 +95,14 @@ func Workloads(d decide.Decision) (list []paths.Workload) {
 			w.Devices = append(w.Devices, device.Ifindex)
 		}
 		list = append(list, w)
+	}
+	return list
+}
+
+// Views returns what goes past the links as the API shows it, nil if nothing does.
+func Views(found []paths.Finding) (list []api.NotSteered) {
+	for _, f := range found {
+		list = append(list, api.NotSteered{Link: f.Link, Part: f.Part, Reason: f.Reason, Remedy: f.Remedy})
 	}
 	return list
 }
