@@ -50,6 +50,7 @@
 #include "rules.h"
 #include "owner.h"
 #include "zone.h"
+#include "copies.h"
 
 /* The packet's class and queue, as it carries them. */
 static __always_inline __u32 weir_lane(struct __sk_buff *skb)
@@ -311,8 +312,10 @@ int weir_rules_seal(struct __sk_buff *skb)
 SEC("tcx/egress")
 int weir_rules_ifb(struct __sk_buff *skb)
 {
-	if (skb->ingress_ifindex)
-		return TC_ACT_UNSPEC;
+	__u32 port = skb->ingress_ifindex;
+
+	if (port)
+		return weir_is_copy(skb, port) ? bpf_redirect(port, 0) : TC_ACT_UNSPEC;
 	/* By its constants the agent knows the program, so it has to name them. */
 	asm volatile("" : : "r"(weir_here.host));
 	return TC_ACT_SHOT;
@@ -438,9 +441,12 @@ SEC("tc")
 int weir_rules_in(struct __sk_buff *skb)
 {
 	__u32 iif = skb->ingress_ifindex;
-	bool taken = iif == weir_to.ifb ? weir_here_took(skb) : weir_arrives(skb, iif);
 
-	return taken ? WEIR_TAKEN : WEIR_LEFT;
+	if (iif == skb->ifindex) /* a copy, straight back from the IFB */
+		return WEIR_LEFT;
+	if (iif == weir_to.ifb)
+		return weir_here_took(skb) ? WEIR_TAKEN : WEIR_LEFT;
+	return weir_arrives(skb, iif) ? WEIR_TAKEN : WEIR_LEFT;
 }
 
 /*
@@ -470,6 +476,8 @@ int weir_rules_in(struct __sk_buff *skb)
  * it off again.
  */
 #define WEIR_TAKEN_AT 0x77e17a6e
+#define WEIR_COPIED                                                                                \
+	0x77e17a6f /* in its place: a copy that the gate sends straight back (copies.h) */
 
 /* Send the packet into the pair. */
 static __always_inline int weir_take(struct __sk_buff *skb)
@@ -488,11 +496,24 @@ static __always_inline int weir_take(struct __sk_buff *skb)
 	return bpf_redirect(weir_to.ifb, 0);
 }
 
+/* Give the packet back what the pair has changed. */
+static __always_inline void weir_untake(struct __sk_buff *skb)
+{
+	skb->priority = skb->cb[2];
+	skb->cb[2] = 0;
+	skb->cb[3] = 0;
+	skb->cb[4] = 0;
+}
+
 SEC("tcx/egress")
 int weir_rules_take(struct __sk_buff *skb)
 {
 	__u32 iif = skb->ingress_ifindex;
 
+	if (skb->cb[3] == WEIR_COPIED) {
+		weir_untake(skb);
+		return TC_ACT_UNSPEC;
+	}
 	if (iif == weir_to.back || !weir_arrives(skb, iif))
 		return TC_ACT_UNSPEC;
 	return weir_take(skb);
@@ -501,8 +522,14 @@ int weir_rules_take(struct __sk_buff *skb)
 SEC("tcx/egress")
 int weir_rules_gate(struct __sk_buff *skb)
 {
-	if (skb->cb[3] == WEIR_TAKEN_AT)
-		return TC_ACT_UNSPEC;
+	__u32 port = skb->cb[4];
+
+	if (skb->cb[3] == WEIR_TAKEN_AT) {
+		if (!weir_is_copy(skb, port))
+			return TC_ACT_UNSPEC;
+		skb->cb[3] = WEIR_COPIED;
+		return bpf_redirect(port, 0);
+	}
 	/* By its constants the agent knows the program, so it has to name them. */
 	asm volatile("" : : "r"(weir_here.host));
 	return TC_ACT_SHOT;
@@ -516,10 +543,7 @@ int weir_rules_back(struct __sk_buff *skb)
 	asm volatile("" : : "r"(weir_here.host));
 	if (skb->cb[3] != WEIR_TAKEN_AT)
 		return TC_ACT_SHOT;
-	skb->priority = skb->cb[2];
-	skb->cb[2] = 0;
-	skb->cb[3] = 0;
-	skb->cb[4] = 0;
+	weir_untake(skb);
 	return bpf_redirect(port, 0);
 }
 
