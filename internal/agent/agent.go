@@ -139,9 +139,6 @@ func New(opts Options) (*Agent, error) {
 	if opts.DeviceExists == nil {
 		opts.DeviceExists = func(string, int) bool { return true }
 	}
-	if opts.Paths == nil {
-		opts.Paths = past.None{}
-	}
 	if opts.Down == nil {
 		opts.Down = func(string) string { return "" }
 	}
@@ -226,13 +223,11 @@ func (a *Agent) Run(parent context.Context) error {
 		take := func(r switchport.Report) { in(func() { a.takePorts(ctx, r) }) }
 		a.running.Go(func() { watchPorts(ctx, a.log, a.opts.Ports, take) })
 	}
-	a.running.Go(func() {
-		past.Follow(ctx, a.log, a.opts.Paths, func(r paths.Result) {
-			in(func() {
-				a.commit(ctx, decide.Decide(past.In(a.decided.World, r, a.log)), decide.Reasons{General: "devices of the host say so"})
-			})
-		})
-	})
+	take := func(w decide.World) {
+		a.commit(ctx, decide.Decide(w), decide.Reasons{General: "devices of the host say so"})
+	}
+	found := func(r paths.Result) { in(func() { take(past.In(a.decided.World, r, a.log)) }) }
+	a.running.Go(func() { past.Follow(ctx, a.log, a.opts.Paths, found) })
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	near := time.NewTimer(time.Second) // the end of a quota may be

@@ -45,7 +45,7 @@ func (a *Agent) adopt(ctx context.Context, next decide.Decision, why decide.Reas
 	a.settle(next)
 	a.record.Decided(ctx, a.decided, next, why)
 	a.decided = next
-	a.opts.Paths.Ask(past.Links(next.World), past.Workloads(next))
+	past.Ask(a.opts.Paths, next)
 	a.links.want(next.Plans)
 }
 

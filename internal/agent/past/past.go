@@ -5,7 +5,7 @@
 //
 // Example: vm is attached by a tap behind a bridge of its own. After a decision
 //
-//	watcher.Ask(past.Links(d.World), past.Workloads(d))
+//	past.Ask(watcher, d)
 //
 // has the watcher look at vm's tap, and Run reports a paths.Result, which becomes World.Paths.
 // What follows from it is package decide's.
@@ -32,17 +32,18 @@ type Watcher interface {
 	Run(ctx context.Context, report func(paths.Result)) error
 }
 
-// None is a Watcher that knows nothing.
-type None struct{}
+// Ask has a watcher, if there is one, look at what a decision is about.
+func Ask(w Watcher, d decide.Decision) {
+	if w != nil {
+		w.Ask(Links(d.World), Workloads(d))
+	}
+}
 
-// Ask implements Watcher.
-func (None) Ask([]paths.Link, []paths.Workload) {}
-
-// Run implements Watcher.
-func (None) Run(ctx context.Context, _ func(paths.Result)) error { <-ctx.Done(); return ctx.Err() }
-
-// Follow carries what a watcher finds to take, until ctx ends.
+// Follow carries what a watcher, if there is one, finds to take, until ctx ends.
 func Follow(ctx context.Context, log *slog.Logger, w Watcher, take func(paths.Result)) {
+	if w == nil {
+		return
+	}
 	if err := w.Run(ctx, take); ctx.Err() == nil {
 		log.Error("the paths of workloads are followed no longer; start the agent again", "err", err)
 	}
