@@ -30,6 +30,7 @@ func TestRenamed(t *testing.T) {
 		{"one makes room for another", "a=1 new=2", "old=1 a=2", map[string]string{"a": "old", "new": "a"}},
 		{"in the place of one that has gone", "a=1 new=2", "a=2", nil},
 		{"another one is made in the old place", "a=1", "old=1 a=2", nil},
+		{"one that stays, and another one with its id", "a=1", "a=1 b=1", nil},
 		{"without ids", "a b", "c b", nil},
 	} {
 		if got := Renamed(list(tt.before), list(tt.after)); !maps.Equal(got, tt.want) {

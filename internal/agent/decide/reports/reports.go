@@ -25,7 +25,12 @@ func Renamed(before, after []discover.Workload) map[string]string {
 	}
 	moves := map[string]bool{} // by id
 	for _, w := range after {
-		moves[w.ID] = w.ID != "" && key[w.ID] != "" && key[w.ID] != w.Key
+		moves[w.ID] = w.ID != "" && key[w.ID] != ""
+	}
+	for _, w := range after {
+		if key[w.ID] == w.Key {
+			moves[w.ID] = false
+		}
 	}
 	moved := map[string]string{}
 	for _, w := range after {
