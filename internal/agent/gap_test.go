@@ -66,6 +66,10 @@ func TestGapsAreRefused(t *testing.T) {
 			_, err := h.Set(h.t.Context(), "web", apitest.Accepting(apitest.Change("discipline", "fifo"), accept), dryRun)
 			return err
 		}, []string{"discipline", "fifo", "sfq"}},
+		{"isolation", func(h *host, accept, dryRun bool) error {
+			_, err := h.Set(h.t.Context(), "web", apitest.Accepting(apitest.Change("isolation", "srchost"), accept), dryRun)
+			return err
+		}, []string{"isolation", "srchost", "connections"}},
 		{"aqm", func(h *host, accept, dryRun bool) error {
 			_, err := h.Set(h.t.Context(), "web", apitest.Accepting(apitest.Change("aqm", "2ms/50ms"), accept), dryRun)
 			return err

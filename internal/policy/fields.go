@@ -129,7 +129,7 @@ var fields = []Field{
 		kind:  of[discipline.AQM]{func(p *Policy) *discipline.AQM { return &p.AQM }, discipline.ParseAQM, discipline.AQM.Compact},
 	},
 	{
-		Name: "isolation", On: OnWorkload | OnIngress, Value: "NAME", Example: "srchost", Choices: discipline.Isolations(),
+		Name: "isolation", On: OnWorkload | OnIngress, Value: "NAME", Example: "srchost", Choices: discipline.Isolations(), MayLack: true,
 		Doc:  "what sfq takes for one flow: flows, or all of a host by its address: srchost, dsthost, hosts",
 		kind: of[discipline.Isolation]{func(p *Policy) *discipline.Isolation { return &p.Isolation }, discipline.ParseIsolation, discipline.Isolation.Compact},
 	},

@@ -128,6 +128,9 @@ func Lacking(p policy.Policy, abilities dataplane.Abilities, byCgroup bool) []Ga
 		gaps = append(gaps, Gap{Field: "discipline", Value: string(p.Discipline),
 			Reason: fmt.Sprintf("HTB has one queue for each workload, with discipline %s and no rules", abilities.Discipline)})
 	}
+	if p.Isolation != discipline.ByFlow {
+		gaps = append(gaps, Gap{Field: "isolation", Value: string(p.Isolation), Reason: "HTB's queue for each workload tells connections apart, not hosts"})
+	}
 	if p.AQM != (discipline.AQM{}) && !sameAQM(p.AQM, abilities.AQM) {
 		gaps = append(gaps, Gap{Field: "aqm", Value: p.AQM.Compact(),
 			Reason: fmt.Sprintf("HTB has a queue with AQM %s for each workload", abilities.AQM.Compact())})
