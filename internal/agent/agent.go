@@ -274,19 +274,9 @@ func (a *Agent) begin(ctx context.Context) error {
 	if a.opts.Wrong != nil {
 		a.file.Failed(a.opts.Wrong)
 	} else {
-		accept(a.opts, a.log)
+		reload.Accept(a.opts.Accepted, a.log)
 	}
 	return nil
-}
-
-// accept has the configuration in force kept, for a start at which the file is wrong.
-func accept(o Options, log *slog.Logger) {
-	if o.Accepted == nil {
-		return
-	}
-	if err := o.Accepted(); err != nil {
-		log.Warn("the configuration in force is not kept for a start with a wrong file", "err", err)
-	}
 }
 
 // shutdown lets go of everything but the kernel's state.

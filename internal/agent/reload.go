@@ -13,6 +13,7 @@ import (
 	"weir/internal/agent/decide"
 	"weir/internal/agent/decide/shadow"
 	"weir/internal/agent/record"
+	"weir/internal/agent/reload"
 	"weir/internal/config"
 )
 
@@ -32,7 +33,7 @@ func (a *Agent) Reload(ctx context.Context, why string) error {
 		}
 		if err == nil {
 			a.file.Succeeded(time.Now())
-			accept(a.opts, a.log)
+			reload.Accept(a.opts.Accepted, a.log)
 		} else if a.file.Failed(err) {
 			a.record.BadConfig(a.decided.World.Config.Path, err)
 		}
