@@ -16,6 +16,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/mark/bypass"
+	"weir/internal/dataplane/mark/chain"
 	"weir/internal/plan"
 )
 
@@ -31,7 +32,7 @@ type Marker struct {
 	log     *slog.Logger
 
 	identified map[ebpf.ProgramID]identity // by identify
-	names      programNames
+	names      chain.Names
 	sealed     map[sealedPlace]bool // where sealer.set has put its program
 	unsealed   bool                 // there is a place more, by the last sealer.missing
 	paired     bool                 // pairs.ready has been there
@@ -99,7 +100,7 @@ func New(opts dataplane.Options, log *slog.Logger) (*Marker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Marker{conn: conn, opts: opts, carrier: carrier, tcx: haveTCX(), names: programNames{}, log: log}, nil
+	return &Marker{conn: conn, opts: opts, carrier: carrier, tcx: haveTCX(), names: chain.Names{}, log: log}, nil
 }
 
 // at is how this kernel attaches to a hook.

@@ -5,11 +5,9 @@ package mark
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
 )
 
 // The programs of a tcx hook run in turn until one ends the chain (TCX_PASS, a drop, a redirect).
@@ -27,34 +25,17 @@ func (p preceded) Error() string {
 	return fmt.Sprintf("the program %q runs before Weir's", p.program)
 }
 
-// ownPrefix begins the names of all of Weir's programs.
-const ownPrefix = "weir_"
-
 // first returns preceded if a program of another owner runs before the program own at a device.
 func (t tcx) first(ifindex int, own ebpf.ProgramID) error {
-	chain, err := link.QueryPrograms(link.QueryOptions{Target: ifindex, Attach: t.hook.attach})
-	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) {
-		return nil // the device is gone, which others say
+	name, err := t.names.Before(ifindex, t.hook.attach, own)
+	if err == nil && name != "" {
+		return preceded{name}
 	}
-	if err != nil {
-		return fmt.Errorf("list the programs of device %d: %w", ifindex, err)
-	}
-	for _, at := range chain.Programs {
-		if at.ID == own {
-			return nil
-		}
-		name, err := t.names.of(at.ID)
-		if err != nil {
-			return err
-		}
-		if !strings.HasPrefix(name, ownPrefix) {
-			return preceded{name}
-		}
-	}
-	return nil
+	return err
 }
 
-// anchor is where a program is attached: first, but for that of a zone, which the link's goes before.
+// anchor is where a program is attached: first, but for that of a zone, which the link's goes before
+// as long as it is first itself.
 func (t tcx) anchor(ifindex int) (link.Anchor, error) {
 	if t.hook.program != classifyProgWeirRulesArea {
 		return link.Head(), nil
@@ -72,52 +53,18 @@ func (t tcx) anchor(ifindex int) (link.Anchor, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := t.first(ifindex, info.Program); errors.As(err, new(preceded)) {
+		return link.Head(), nil
+	} else if err != nil {
+		return nil, err
+	}
 	return link.AfterLinkByID(info.ID), nil
 }
 
 // crowded reports whether another owner has a program at the hook of a device.
 func (t tcx) crowded(ifindex int) (bool, error) {
-	chain, err := link.QueryPrograms(link.QueryOptions{Target: ifindex, Attach: t.hook.attach})
-	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("list the programs of device %d: %w", ifindex, err)
-	}
-	for _, at := range chain.Programs {
-		name, err := t.names.of(at.ID)
-		if err != nil || !strings.HasPrefix(name, ownPrefix) {
-			return true, err
-		}
-	}
-	return false, nil
-}
-
-// programNames are the names of loaded programs. The kernel gives no id to another one soon.
-type programNames map[ebpf.ProgramID]string
-
-// of returns the name of a program.
-func (n programNames) of(id ebpf.ProgramID) (string, error) {
-	if name, ok := n[id]; ok {
-		return name, nil
-	}
-	prog, err := ebpf.NewProgramFromID(id)
-	if errors.Is(err, unix.ENOENT) {
-		return ownPrefix, nil // and so it precedes none
-	}
-	if err != nil {
-		return "", fmt.Errorf("open BPF program %d: %w", id, err)
-	}
-	defer prog.Close()
-	info, err := prog.Info()
-	if err != nil {
-		return "", fmt.Errorf("inspect BPF program %d: %w", id, err)
-	}
-	if len(n) >= mostIdentified {
-		clear(n)
-	}
-	n[id] = info.Name
-	return info.Name, nil
+	name, err := t.names.Before(ifindex, t.hook.attach, 0)
+	return name != "", err
 }
 
 // lead has the program at a pin, which another one precedes, go first again. The new link is there

@@ -42,8 +42,8 @@ func ending(t *testing.T, ifindex int, hook ebpf.AttachType) ebpf.ProgramID {
 	return id
 }
 
-// chain returns the ids of the programs of a hook in their order.
-func chain(t *testing.T, ifindex int, hook ebpf.AttachType) (ids []ebpf.ProgramID) {
+// programsAt returns the ids of the programs of a hook in their order.
+func programsAt(t *testing.T, ifindex int, hook ebpf.AttachType) (ids []ebpf.ProgramID) {
 	t.Helper()
 	result, err := link.QueryPrograms(link.QueryOptions{Target: ifindex, Attach: hook})
 	if err != nil {
@@ -91,16 +91,16 @@ func TestProgramsGoFirst(t *testing.T) {
 				t.Errorf("%v: %q does not name the program before Weir's", place.hook, said)
 			}
 			step("attach again", place.attach())
-			if ids := chain(t, a.Ifindex, place.hook); ids[0] == first || ids[1] != first || ids[len(ids)-1] != last {
+			if ids := programsAt(t, a.Ifindex, place.hook); ids[0] == first || ids[1] != first || ids[len(ids)-1] != last {
 				t.Errorf("%v: programs %v, want Weir's, then %d, and %d last", place.hook, ids, first, last)
 			}
 			if said, err := place.missing(); err != nil || len(said) > 0 {
 				t.Errorf("%v: missing %q, %v", place.hook, said, err)
 			}
 		}
-		ours := chain(t, a.Ifindex, place.hook)
+		ours := programsAt(t, a.Ifindex, place.hook)
 		step("detach", place.detach())
-		if now := chain(t, a.Ifindex, place.hook); !slices.Equal(now, ours[1:]) {
+		if now := programsAt(t, a.Ifindex, place.hook); !slices.Equal(now, ours[1:]) {
 			t.Errorf("%v: programs %v after Weir's is gone, want %v", place.hook, now, ours[1:])
 		}
 	}
