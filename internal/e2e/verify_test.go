@@ -88,10 +88,10 @@ func TestVerify(t *testing.T) {
 	b.attach(b.nets[0].bridge, "name: w1, netns: w1")
 	await(t, 10*time.Second, "the other link", func() error {
 		status, err := a.Status(context.Background())
-		if err != nil || len(status.Links) == 0 || status.Links[0].Device != b.nets[0].bridge {
-			return fmt.Errorf("%v %v", status.Links, err)
+		if err == nil && (len(status.Links) == 0 || status.Links[0].Device != b.nets[0].bridge) {
+			err = fmt.Errorf("the links are %v", status.Links)
 		}
-		return nil
+		return err
 	})
 	b.past(a, "w1", "it is a port of the bridge br0")
 	lines, code = b.verified("w1")

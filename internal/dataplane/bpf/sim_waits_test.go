@@ -128,8 +128,8 @@ func TestMinIsGotWhileAClassWaits(t *testing.T) {
 		demand := float64(class.Min) * rapid.Float64Range(0.05, 1.5).Draw(t, "of its min")
 		burst := rapid.IntRange(1, 200).Draw(t, "packets at once")
 		on := rapid.Float64Range(0.1, 1).Draw(t, "part of a second")
-		for n, at := 0, 1.0; n < 4000; n++ {
-			at = 1 + on*float64(n/burst*burst)*frames*8/demand
+		for n := range 4000 {
+			at := 1 + on*float64(n/burst*burst)*frames*8/demand
 			at += float64(int((at-1)/on)) * (1 - on) // off for the rest of each second
 			if at > seconds-1 {
 				break
