@@ -63,6 +63,7 @@ check: generate deps-check ## What is looked at before the tests: format, vet, s
 	scripts/versions check
 	scripts/figures check
 	scripts/site
+	@go run ./internal/suite results | tail -n 1
 
 .PHONY: manifests
 manifests: ## Make deploy/kubernetes from the chart in deploy/helm

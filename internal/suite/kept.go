@@ -134,6 +134,6 @@ func (r *results) table(out io.Writer, steps []step) (missing, red int, err erro
 		fmt.Fprintf(out, "%-44s %-8s %7.0f %7d %7d  %-16s %-8s %s\n", s.Name, word(k.Passed), k.Seconds, k.Ran, len(k.Skips),
 			k.At.UTC().Format(time.DateTime)[:16], k.Commit[:min(8, len(k.Commit))], remark)
 	}
-	fmt.Fprintf(out, "%d of %d steps have no result that stands, %d of the others failed\n", missing, len(steps), red)
+	fmt.Fprintf(out, "%d of %d steps of make test-full have no result that stands, %d of the others failed\n", missing, len(steps), red)
 	return missing, red, nil
 }
