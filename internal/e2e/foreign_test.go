@@ -33,8 +33,10 @@ func (b *bed) traces() string {
 			if s != b.host {
 				continue
 			}
-			fmt.Fprintf(&text, "%s ingress: %d tcx programs, filters %q\n", a.Name, b.tcxPrograms(a.Index),
-				b.host.run("tc filter show dev "+a.Name+" ingress"))
+			for way, hook := range map[string]ebpf.AttachType{"ingress": ebpf.AttachTCXIngress, "egress": ebpf.AttachTCXEgress} {
+				fmt.Fprintf(&text, "%s %s: %d tcx programs, filters %q\n", a.Name, way, b.tcxPrograms(a.Index, hook),
+					b.host.run("tc filter show dev "+a.Name+" "+way))
+			}
 		}
 	}
 	fmt.Fprintf(&text, "pins %v\n", inventory(b.t, nil).Pins)
@@ -52,11 +54,11 @@ func (b *bed) traces() string {
 	return strings.Join(lines, "\n")
 }
 
-// tcxPrograms returns how many programs see the packets that come in by a device.
-func (b *bed) tcxPrograms(ifindex int) (programs int) {
+// tcxPrograms returns how many programs are at a hook of a device.
+func (b *bed) tcxPrograms(ifindex int, hook ebpf.AttachType) (programs int) {
 	b.t.Helper()
 	err := b.host.do(func() error {
-		result, err := link.QueryPrograms(link.QueryOptions{Target: ifindex, Attach: ebpf.AttachTCXIngress})
+		result, err := link.QueryPrograms(link.QueryOptions{Target: ifindex, Attach: hook})
 		if err == nil {
 			programs = len(result.Programs)
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+
 	"weir/internal/policy"
 )
 
@@ -139,6 +141,19 @@ func (b *bed) behindBridge(box *space, tap string) {
 	b.host.run("ip link set " + tap + " master fwbr")
 }
 
+// takenAt says whether Weir takes what leaves the host by a device: by a tcx program, or by a filter
+// where the kernel has none.
+func (b *bed) takenAt(device string) error {
+	dev, err := b.host.LinkByName(device)
+	if err != nil {
+		return err
+	}
+	if text := b.host.run("tc filter show dev " + device + " egress"); !strings.Contains(text, "weir") && b.tcxPrograms(dev.Attrs().Index, ebpf.AttachTCXEgress) == 0 {
+		return errors.New("no program or filter of Weir's at " + device + ": " + text)
+	}
+	return nil
+}
+
 // A guest behind a bridge of its own and a pair counts once in both directions; two behind one such
 // bridge are said not to be steered for ingress.
 func TestSecondBridge(t *testing.T) {
@@ -147,10 +162,7 @@ func TestSecondBridge(t *testing.T) {
 	b.attach(b.nets[0].uplink, "name: vm, device: w1", "name: w2, netns: w2")
 	a := b.start()
 	await(t, 20*time.Second, "the guest is taken at the pair", func() error {
-		if text := b.host.run("tc filter show dev fwpr egress"); !strings.Contains(text, "weir") {
-			return errors.New("no filter of Weir's at fwpr: " + text)
-		}
-		return nil
+		return b.takenAt("fwpr")
 	})
 	b.well(a)
 	b.counted(a, b.boxes[0], "vm", "w2")
@@ -166,10 +178,7 @@ func TestNestedPorts(t *testing.T) {
 	b.attach(b.nets[0].uplink, "name: lan, device: br0", "name: w1, netns: w1")
 	a := b.start()
 	await(t, 20*time.Second, "the bridge is taken at its other port", func() error {
-		if text := b.host.run("tc filter show dev w2 egress"); !strings.Contains(text, "weir") {
-			return errors.New("no filter of Weir's at w2: " + text)
-		}
-		return nil
+		return b.takenAt("w2")
 	})
 	b.well(a)
 	b.counted(a, b.boxes[0], "w1", "lan")
