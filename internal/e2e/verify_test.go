@@ -86,10 +86,12 @@ func TestVerify(t *testing.T) {
 	end()
 
 	b.attach(b.nets[0].bridge, "name: w1, netns: w1")
-	await(t, 10*time.Second, "the other link", func() error {
+	await(t, 40*time.Second, "the other link is steered", func() error { // in virtual time a load takes seconds
 		status, err := a.Status(context.Background())
-		if err == nil && (len(status.Links) == 0 || status.Links[0].Device != b.nets[0].bridge) {
-			err = fmt.Errorf("the links are %v", status.Links)
+		for _, l := range status.Links {
+			if err == nil && (l.Device != b.nets[0].bridge || l.Backend == "none" || l.Error != "") {
+				err = fmt.Errorf("%s (%s): backend %s, %s", l.Device, l.Direction, l.Backend, l.Error)
+			}
 		}
 		return err
 	})
