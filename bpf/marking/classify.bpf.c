@@ -10,7 +10,7 @@
  * Example: class 3, {udp: 5001} for queue 1: seal 0x8061; with that mask the mark 1 becomes
  * 0x20030001.
  *
- * Seven places, one program each; only one of them is loaded at a time, with the
+ * One program for each place; only one of them is loaded at a time, with the
  * rules of one workload as constants, like mark.bpf.c:
  *
  *   weir_rules_port  what comes in by a veth or tap. As mark.bpf.c
@@ -32,7 +32,8 @@
  *   weir_rules_seal  what leaves by lo or by a device above the link. Seals what the sockets
  *                    of workloads send, as weir_rules_link does: what comes to the link of it
  *                    may have no socket, or be in a tunnel
- *   weir_rules_ifb   what goes into an IFB of Weir's. Refuses what sockets send there
+ *   weir_rules_ifb   what goes into an IFB of Weir's. Refuses what sockets send there, and
+ *                    sends copies of a frame to many straight on (copies.h)
  *
  * and where the kernel has tcx (below):
  *

@@ -169,7 +169,7 @@ func TestPortWithoutEthernet(t *testing.T) {
 		backend := b.backend(false)
 		b.Set(backend, b.state(100*mbit, plan.Class{Weight: 1}))
 		const sent, size = 20, 500
-		_ = b.Server.Command("ping", "-q", "-c", fmt.Sprint(sent), "-i", "0.01", "-W", "1", "-s", fmt.Sprint(size-28), "10.99.0.2").Run() // nobody answers
+		_ = b.Server.Command("ping", "-q", "-c", fmt.Sprint(sent), "-i", "0.01", "-W", "1", "-s", fmt.Sprint(size-28), "10.99.0.2").Run() // no host answers
 		got, packet := 0, make([]byte, 2000)
 		for {
 			n, err := unix.Read(fd, packet)

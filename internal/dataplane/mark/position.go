@@ -12,7 +12,7 @@ import (
 
 // The programs of a tcx hook run in turn until one ends the chain (TCX_PASS, a drop, a redirect).
 // So what stands before Weir's program decides whether Weir sees a packet. Weir's go first, and
-// leave the verdict to those behind. The kernel tells nobody of a program that another one puts
+// leave the verdict to those behind. The kernel sends no notice of a program that another one puts
 // before: the agent looks, and takes the head again.
 //
 //	attached later at the head:  [theirs] [weir_mark_port]
