@@ -326,6 +326,30 @@ func TestShutdownEndsStreams(t *testing.T) {
 	}
 }
 
+// TestShutdownWaitsForNoSilentConnection: a client may dial more than it needs (net/http's does), and
+// such a connection carries no request to wait for.
+func TestShutdownWaitsForNoSilentConnection(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.sock")
+	s := New(demo(), Options{Socket: path, Log: quiet()})
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	stop := serve(t, s)
+	silent, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	if _, err := api.NewClient(path).Status(t.Context()); err != nil { // the server has taken the one before
+		t.Fatal(err)
+	}
+	began := time.Now()
+	stop()
+	if took := time.Since(began); took >= rest.ShutdownTimeout {
+		t.Errorf("shutdown waited %v for a connection without a request", took)
+	}
+}
+
 func TestSlowStreamClientIsCutOff(t *testing.T) {
 	fake := apitest.New(manyWorkloads(500)...)
 	fake.Interval = time.Millisecond

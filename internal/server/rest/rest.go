@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"reflect"
 	"sync/atomic"
@@ -172,6 +173,9 @@ func restart(ctx context.Context) {
 func Server(h http.Handler, log *slog.Logger) *http.Server {
 	srv := crowd.NewServer(answering(h), log, slog.LevelWarn)
 	srv.ReadTimeout, srv.WriteTimeout, srv.ConnContext = RequestTimeout, RequestTimeout, WithPeer
+	silent := &unasked{conns: map[net.Conn]struct{}{}}
+	srv.ConnState = silent.note
+	srv.RegisterOnShutdown(silent.close)
 	return srv
 }
 
