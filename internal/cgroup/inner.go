@@ -47,15 +47,30 @@ func (g *Inner) Path() string { return g.path }
 // Do runs f on a thread of its own in the cgroup.
 func (g *Inner) Do(f func() error) error {
 	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
-		thread := []byte(strconv.Itoa(unix.Gettid()))
-		if err := os.WriteFile(filepath.Join(g.path, "cgroup.threads"), thread, 0); err != nil {
-			done <- err
-			return
-		}
-		done <- f()
-	}()
+	go func() { done <- onThread(func() error { return g.enter(f) }) }()
+	return <-done
+}
+
+// enter moves the thread that runs it to the cgroup, then runs f.
+func (g *Inner) enter(f func() error) error {
+	thread := []byte(strconv.Itoa(unix.Gettid()))
+	if err := os.WriteFile(filepath.Join(g.path, "cgroup.threads"), thread, 0); err != nil {
+		return err
+	}
+	return f()
+}
+
+// onThread runs f on the thread of this goroutine, which ends with it. The process's first thread
+// never ends, and its cgroup is what the kernel says of the process: where the goroutine has that
+// one, it holds it until another has run f.
+func onThread(f func() error) error {
+	runtime.LockOSThread()
+	if unix.Gettid() != os.Getpid() {
+		return f()
+	}
+	defer runtime.UnlockOSThread()
+	done := make(chan error, 1)
+	go func() { done <- onThread(f) }()
 	return <-done
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,9 +41,19 @@ func TestInner(t *testing.T) {
 	if again, err := NewInner("weir-test-inner"); err != nil || again.Path() != g.Path() {
 		t.Errorf("the next agent: %v, %v", again, err)
 	}
-	for g.Close() != nil { // the thread is about to end
-		if inside() == "" {
-			break
+	for range 50 { // also where the goroutine begins on the process's first thread, which never ends
+		if err := g.Do(func() error {
+			if unix.Gettid() == os.Getpid() {
+				t.Error("the process's first thread is in the cgroup")
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); g.Close() != nil && inside() != ""; { // threads are about to end
+		if time.Now().After(end) {
+			t.Fatalf("threads are left: %s", inside())
 		}
 	}
 	if err := g.Close(); err != nil && !errors.Is(err, fs.ErrNotExist) {
