@@ -93,6 +93,16 @@ func (m machines) weir(name string, args ...string) step {
 	return step{Name: name, Command: m.run(name, command...)}
 }
 
+// devices returns the tests of what clouds' kernels lack: WireGuard, netkit, processes in cgroups of
+// version 2.
+func (m machines) devices() []step {
+	return []step{
+		alone(m.tests("7.3", "doctor", "-test.run", "^Test(Losses|TunnelLosesClasses)$")),
+		alone(m.tests("7.3", "discover", "-test.run", "^TestNetns")),
+		alone(m.tests("7.3", "cgroup", "-test.run", "^TestInner$")),
+	}
+}
+
 // alone says that a machine's tests run no program of this tree.
 func alone(s step) step {
 	s.Inputs = inputs{tests: s.Builds, files: []string{"vm"}}
@@ -155,6 +165,7 @@ func (m machines) ci() []step {
 	for _, kernel := range kernels {
 		steps = append(steps, m.kernelSuites(kernel, "-test.skip", longOrders)...)
 	}
+	steps = append(steps, m.devices()...)
 	arm := m
 	arm.arch = "arm64"
 	return append(steps, arm.labOn("7.3", "lab/demo/shares.yaml"))
@@ -191,7 +202,7 @@ func (m machines) all() []step {
 	for _, kernel := range kernels {
 		steps = append(steps, m.kernelSuites(kernel)...)
 	}
-	return append(append(steps, m.podman()), m.arm64()...)
+	return slices.Concat(steps, m.devices(), []step{m.podman()}, m.arm64())
 }
 
 // podman moves containers of a real Podman. These kernels know which pages have changed
