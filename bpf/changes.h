@@ -49,7 +49,8 @@ static __u32 known_classes; /* classes from here on were never configured */
 static __always_inline void apply_discipline(struct weir_class *c, __u32 id,
 					     struct weir_class_config *cfg)
 {
-	if (c->discipline != cfg->discipline)
+	if (c->discipline != cfg->discipline ||
+	    (c->other_queue ^ cfg->other_queue && (c->other_queue | cfg->other_queue) & WEIR_TURNS))
 		discipline_leave(c, id);
 	c->discipline = cfg->discipline;
 	c->queues = cfg->queues;

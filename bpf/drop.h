@@ -38,22 +38,21 @@ static __always_inline void count_drop(struct weir_class *c, struct Qdisc *sch, 
 	})
 
 /*
- * Class c is full: the flow with most waiting loses its first packet instead of
- * the one that has just come. False if there is no such flow, or it is `spared`.
+ * Flow `flow` of class id loses its first packet instead of the one that has just come. False
+ * if it is ALL_FLOWS, no flow.
  */
-static __always_inline bool drop_victim(struct weir_class *c, __u32 id, __u32 spared,
-					struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free,
-					__u32 why)
+static __always_inline bool drop_first(struct weir_class *c, __u32 id, __u32 flow,
+				       struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free,
+				       __u32 why)
 {
-	__u32 flow = discipline_victim(id);
 	struct sk_buff *old;
 	slot_ref s;
 	__u32 len;
 
-	if (flow == ALL_FLOWS || flow == spared)
+	if (flow == ALL_FLOWS)
 		return false;
-	s = flow_loses(c, flow_at(flow), &len);
-	count_drop(c, sch, flow, why, len);
+	s = flow_loses(c, id, flow, &len);
+	count_drop(c, sch, queue_around(c, id, flow), why, len);
 	delay_lost(c, s);
 	old = leave(s, len, sch);
 	if (!old)
@@ -90,17 +89,28 @@ static __always_inline __u32 room_for(struct shortage *r)
 static long make_some(__u64 i, struct shortage *r)
 {
 	struct weir_class *c = class_at(r->id);
-	__u32 own = ALL_FLOWS;
+	__u32 own = ALL_FLOWS, victim = discipline_victim(r->id);
 
 	if (r->held_for != NOT_HELD) {
 		own = rule_queue(r->id, r->held_for);
 		if (hold_backlog(own) >= c->backlog)
 			return 1;
 	}
-	if (!drop_victim(c, r->id, own, r->sch, r->to_free, r->why))
+	if (victim == own || !drop_first(c, r->id, victim, r->sch, r->to_free, r->why))
 		return 1;
 	r->why = room_for(r);
 	return r->why == NOT_DROPPED || r->why == WEIR_DROP_QUEUE_PACKETS;
+}
+
+/*
+ * The queue of class id in which flows take turns is full: may a packet join it all the same,
+ * since the flow with most waiting has lost one?
+ */
+static __noinline bool turns_give_way(struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free, __u32 id)
+{
+	struct weir_class *c = class_at(id);
+
+	return drop_first(c, id, sfq_victim(c, id), sch, to_free, WEIR_DROP_QUEUE_PACKETS);
 }
 
 /*

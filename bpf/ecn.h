@@ -157,7 +157,7 @@ static __noinline int ecn_pay(struct __sk_buff *skb)
 {
 	__u64 now = bpf_ktime_get_ns(), until = owed_until, e;
 	struct weir_class *c;
-	__u32 lane, own, id, key;
+	__u32 lane, own, id, key, queue;
 
 	if (before(until, now)) {
 		__sync_val_compare_and_swap(&owed_until, until, 0);
@@ -175,10 +175,11 @@ static __noinline int ecn_pay(struct __sk_buff *skb)
 	c = class_at(id);
 	if (!c->ce_above || !c->aqm_target)
 		return 0;
-	if (discipline_key(c) == HASH)
+	queue = lane >> WEIR_LANE_QUEUE;
+	if (discipline_key(c) == HASH || takes_turns(c, queue))
 		key = owed_key(id, bpf_get_hash_recalc(skb));
 	else
-		key = rule_queue(id, queue_of(c, lane >> WEIR_LANE_QUEUE));
+		key = rule_queue(id, queue_of(c, queue));
 	e = *owed_at(key);
 	if (!owes(e, key, now))
 		return 0;

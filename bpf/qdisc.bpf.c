@@ -90,21 +90,28 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 	__u32 why = NOT_DROPPED;
 	bool holds_it = false, alone;
 	__u32 flow = NO_FLOW;
-	__u32 key = 0, q = 0;
+	__u32 key = 0, hash = 0, q = 0;
 	__u64 now = 0;
 	slot_ref s;
 
 	c->enqueued_packets++;
 	front_note(c);
 	if (sorts) {
+		bool hashes = discipline_key(c) == HASH;
+
 		key = place >> WEIR_LANE_QUEUE;
-		if (discipline_key(c) == HASH)
+		if (hashes || takes_turns(c, key))
 			/* ecn.h has the kernel's. */
-			key = c->ce_above ? bpf_skb_get_hash(skb) : flow_hash(skb);
+			hash = c->ce_above ? bpf_skb_get_hash(skb) : flow_hash(skb);
+		if (hashes)
+			key = hash;
 		else
 			flow = rule_queue(id, queue_of(c, key));
 		now = bpf_ktime_get_ns();
-		why = discipline_refuses(id, key, len, now);
+		why = discipline_refuses(id, key, hash, len, now);
+		if (unlikely(why == WEIR_DROP_QUEUE_PACKETS) && takes_turns(c, key) &&
+		    turns_give_way(sch, to_free, id))
+			why = NOT_DROPPED;
 	}
 	if (!first)
 		wait_begin(c, now);
@@ -130,8 +137,8 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 		return NET_XMIT_SUCCESS;
 	}
 	if (sorts) {
-		flow = discipline_join(id, key, len, now);
-		flow_gains(c, flow_at(flow), s, len, now);
+		flow = discipline_join(id, key, hash, len, now);
+		flow_gains(c, id, flow, s, len, now);
 	} else {
 		front_add(c, !first, s, len);
 	}
@@ -206,7 +213,7 @@ static __always_inline void count_sent(struct weir_class *c, struct Qdisc *sch, 
 static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id)
 {
 	struct weir_class *c = class_at(id);
-	__u32 flow = discipline_next(id);
+	__u32 flow = discipline_next(id), queue = queue_around(c, id, flow);
 	struct weir_flow *f = flow_at(flow);
 	__u64 now = c->aqm_target ? bpf_ktime_get_ns() : 0;
 	struct weir_queue_stats *stats;
@@ -218,7 +225,7 @@ static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id)
 	for (int i = 0; i <= AQM_DROPS; i++) {
 		__u32 since = packet_at(f->list.head - 1)->since;
 
-		s = flow_loses(c, f, &len);
+		s = flow_loses(c, id, flow, &len);
 		skb = leave(s, len, sch);
 		if (!c->aqm_target || i == AQM_DROPS)
 			break;
@@ -226,15 +233,15 @@ static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id)
 			    ? ecn_keeps(skb, id, flow, since, now)
 			    : !codel_drops(c, f, codel_age(since, now), f->backlog, now, now))
 			break;
-		count_drop(c, sch, flow, WEIR_DROP_AQM, len);
+		count_drop(c, sch, queue, WEIR_DROP_AQM, len);
 		delay_lost(c, s);
 		if (skb)
 			bpf_kfree_skb(skb);
 	}
 	discipline_sent(id, flow, len);
 	if (delay_waits(c, s))
-		delay_end(id, s, flow);
-	stats = stats_of(flow);
+		delay_end(id, s, queue);
+	stats = stats_of(queue);
 	if (stats) {
 		stats->sent_packets++;
 		stats->sent_bytes += len;

@@ -19,7 +19,7 @@ __noinline int release_one(__u32 id, __u32 queue, slot_ref s, __u64 now)
 	bool first = !c->qlen;
 
 	if (c->discipline > WEIR_SFQ && queue_of(c, q) == q) {
-		flow_gains(c, flow_at(discipline_join(id, q, len, now)), s, len, now);
+		flow_gains(c, id, discipline_join(id, q, 0, len, now), s, len, now);
 		p->since = since;
 	} else { /* the class has another discipline or fewer queues by now */
 		struct weir_queue_stats *stats = stats_of(rule_queue(id, q));

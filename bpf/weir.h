@@ -116,6 +116,8 @@ enum weir_where {
 #define WEIR_GROUPED 2 /* a group */
 #define WEIR_PACED 4 /* an interval: core/fst.h */
 
+#define WEIR_TURNS 8 /* bit of other_queue: that queue's flows take turns, as those of sfq */
+
 /* One queue inside a class, one that rules fill, as the agent wants it. */
 struct weir_queue_config {
 	__u64 cost; /* cbwfq, llq: virtual time per byte, WEIR_COST_ONE for the heaviest */
@@ -145,7 +147,7 @@ struct weir_class_config {
 	__u64 parent; /* the group that it is in; 0 = none */
 	__u64 discipline; /* enum weir_discipline */
 	__u64 queues; /* of pq, cbwfq and llq: 1 to WEIR_MAX_QUEUES */
-	__u64 other_queue; /* the one for a packet that names none of them */
+	__u64 other_queue; /* the one for a packet that names none of them, and WEIR_TURNS */
 	struct weir_queue_config queue[WEIR_MAX_QUEUES];
 	__u64 paced_queues; /* bit i = queue i has an interval */
 	__u64 police_cost; /* llq: ns << WEIR_NS_SHIFT per byte at the strict queue's rate */
@@ -294,7 +296,7 @@ struct weir_class {
  * queues with rules, or one hashed flow of sfq.
  */
 struct weir_flow {
-	struct weir_list list;
+	struct weir_list list; /* not of a queue whose flows take turns */
 	__u32 qlen;
 	__u32 backlog; /* bytes */
 	__u64 v; /* cbwfq, llq: virtual time at which its next byte is due */

@@ -14,6 +14,10 @@
  * entries than packets may wait (WEIR_SHARED_SLOTS); should flows that are empty, but
  * wait for their turn, have all the others, the packet is refused (sfq_refuses).
  *
+ * In one of a class's queues with rules, the one for all other packets, flows take turns if
+ * WEIR_TURNS says so. Its packets are in hashed flows; the queue itself counts them and has
+ * no list.
+ *
  * Not done here: which queue a packet joins and which one sends. That is a
  * discipline (disciplines/table.h).
  */
@@ -44,6 +48,18 @@ static __always_inline struct weir_flow *flow_at(__u64 f)
 static __always_inline __u32 rule_queue(__u32 id, __u32 q)
 {
 	return id * WEIR_MAX_QUEUES + q;
+}
+
+/* The queue of class id in which flows take turns, which it has. */
+static __always_inline __u32 turns_queue(struct weir_class *c, __u32 id)
+{
+	return rule_queue(id, c->other_queue & (WEIR_MAX_QUEUES - 1));
+}
+
+/* Flow f of class id, or the queue with rules that it is in. */
+static __always_inline __u32 queue_around(struct weir_class *c, __u32 id, __u32 f)
+{
+	return f >= RULE_QUEUES && c->other_queue & WEIR_TURNS ? turns_queue(c, id) : f;
 }
 
 /* Flow f's counters; NULL if it is none of the queues with rules. */
@@ -267,22 +283,37 @@ static __always_inline void flow_splice(struct weir_class *c, struct weir_flow *
 	f->backlog = 0;
 }
 
+/* Flow f of class id, if it is in a queue with rules, has `packets` and `bytes` more there. */
+static __always_inline void queue_counts(struct weir_class *c, __u32 id, __u32 f, __u32 packets,
+					 __u32 bytes)
+{
+	struct weir_flow *q;
+
+	if (f < RULE_QUEUES || likely(!(c->other_queue & WEIR_TURNS)))
+		return;
+	q = flow_at(turns_queue(c, id));
+	q->qlen += packets;
+	q->backlog += bytes;
+}
+
 /*
- * A packet joins flow f of class c, is counted there and in the class; and leaves it
+ * A packet joins flow f of class id, is counted there and in the class; and leaves it
  * from its head.
  */
-static __always_inline void flow_gains(struct weir_class *c, struct weir_flow *f, slot_ref s,
+static __always_inline void flow_gains(struct weir_class *c, __u32 id, __u32 f, slot_ref s,
 				       __u64 len, __u64 now)
 {
-	flow_add(f, s, len, now);
+	flow_add(flow_at(f), s, len, now);
+	queue_counts(c, id, f, 1, len);
 	c->sorted++;
 	class_gains(c, len);
 }
 
-static __always_inline slot_ref flow_loses(struct weir_class *c, struct weir_flow *f, __u32 *len)
+static __always_inline slot_ref flow_loses(struct weir_class *c, __u32 id, __u32 f, __u32 *len)
 {
-	slot_ref s = flow_del(f, len);
+	slot_ref s = flow_del(flow_at(f), len);
 
+	queue_counts(c, id, f, -1, -*len);
 	c->sorted--;
 	class_loses(c, *len);
 	return s;

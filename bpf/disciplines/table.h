@@ -20,7 +20,8 @@
  *
  * c is the class, id its number, key the flow's hash if the table says HASH and
  * the number of the queue that the packet carries if it says QUEUE, now the time in
- * ns. docs/write-a-discipline.md writes one step by step.
+ * ns. A discipline that says QUEUE knows nothing of the flows that take turns in a queue
+ * (WEIR_TURNS): the dispatchers name the queue to it in their place. docs/write-a-discipline.md writes one step by step.
  *
  * The dispatchers are functions of their own, so that the verifier looks at each
  * once, not wherever it is called.
@@ -39,6 +40,13 @@
 
 enum discipline_key { QUEUE, HASH };
 
+/* Does a packet for queue `key` join the one in which flows take turns? */
+static __always_inline bool takes_turns(struct weir_class *c, __u32 key)
+{
+	return unlikely(c->other_queue & WEIR_TURNS) &&
+	       queue_of(c, key) == (c->other_queue & (WEIR_MAX_QUEUES - 1));
+}
+
 /* What tells this class's flows apart. */
 static __always_inline enum discipline_key discipline_key(struct weir_class *c)
 {
@@ -52,13 +60,21 @@ static __always_inline enum discipline_key discipline_key(struct weir_class *c)
 	return QUEUE;
 }
 
-__noinline __u32 discipline_refuses(__u32 id, __u32 key, __u32 len, __u64 now)
+/* Why a packet of class id may not join; `hash` is that of its flow if it takes turns. */
+__noinline __u32 discipline_refuses(__u32 id, __u32 key, __u32 hash, __u32 len, __u64 now)
 {
 	struct weir_class *c = class_at(id);
 
 	keep(key);
+	keep(hash);
 	keep(len);
 	keep(now);
+	if (takes_turns(c, key)) {
+		__u32 why = sfq_refuses(c, id, hash, len, now);
+
+		if (why != NOT_DROPPED)
+			return why;
+	}
 #define ROW(number, name, _)                                                                       \
 	case number:                                                                               \
 		return name##_refuses(c, id, key, len, now);
@@ -69,35 +85,44 @@ __noinline __u32 discipline_refuses(__u32 id, __u32 key, __u32 len, __u64 now)
 	return WEIR_DROP_CLASS_PACKETS;
 }
 
-__noinline __u32 discipline_join(__u32 id, __u32 key, __u32 len, __u64 now)
+/* The number of the flow that a packet of class id is about to join. */
+__noinline __u32 discipline_join(__u32 id, __u32 key, __u32 hash, __u32 len, __u64 now)
 {
 	struct weir_class *c = class_at(id);
+	__u32 flow = 0;
 
 	keep(key);
+	keep(hash);
 	keep(len);
 	keep(now);
 #define ROW(number, name, _)                                                                       \
 	case number:                                                                               \
-		return name##_join(c, id, key, len, now);
+		flow = name##_join(c, id, key, len, now);                                          \
+		break;
 	switch (c->discipline) {
 		WEIR_DISCIPLINES(ROW)
 	}
 #undef ROW
-	return 0;
+	return takes_turns(c, key) ? sfq_join(c, id, hash, len, now) : flow;
 }
 
+/* The number of the flow of class id that sends. */
 __noinline __u32 discipline_next(__u32 id)
 {
 	struct weir_class *c = class_at(id);
+	__u32 flow = 0;
 
 #define ROW(number, name, _)                                                                       \
 	case number:                                                                               \
-		return name##_next(c, id);
+		flow = name##_next(c, id);                                                         \
+		break;
 	switch (c->discipline) {
 		WEIR_DISCIPLINES(ROW)
 	}
 #undef ROW
-	return 0;
+	if (unlikely(c->other_queue & WEIR_TURNS) && flow == turns_queue(c, id))
+		return sfq_next(c, id);
+	return flow;
 }
 
 __noinline int discipline_sent(__u32 id, __u32 flow, __u32 len)
@@ -106,6 +131,10 @@ __noinline int discipline_sent(__u32 id, __u32 flow, __u32 len)
 
 	keep(flow);
 	keep(len);
+	if (unlikely(c->other_queue & WEIR_TURNS) && flow >= RULE_QUEUES) {
+		sfq_sent(c, id, flow, len);
+		flow = turns_queue(c, id);
+	}
 #define ROW(number, name, _)                                                                       \
 	case number:                                                                               \
 		name##_sent(c, id, flow, len);                                                     \
@@ -130,9 +159,12 @@ __noinline int hurry_of(__u32 id, __u64 now)
 	struct weir_class *c = class_at(id);
 
 	keep(now);
-	if (c->new_head)
-		return sfq_hurry(c) ? SPARSE : NO_HURRY;
-	return llq_urgent(c, now) ? URGENT : NO_HURRY;
+	if (c->discipline == WEIR_LLQ && llq_urgent(c, now))
+		return URGENT;
+	if (!c->new_head || (c->other_queue & WEIR_TURNS &&
+			     discipline_next(id) < RULE_QUEUES)) /* another queue's turn */
+		return NO_HURRY;
+	return sfq_hurry(c) ? SPARSE : NO_HURRY;
 }
 
 static __always_inline enum hurry discipline_hurry(struct weir_class *c, __u32 id, __u64 now)
@@ -146,15 +178,19 @@ static __always_inline enum hurry discipline_hurry(struct weir_class *c, __u32 i
 __noinline __u32 discipline_victim(__u32 id)
 {
 	struct weir_class *c = class_at(id);
+	__u32 flow = ALL_FLOWS;
 
 #define ROW(number, name, _)                                                                       \
 	case number:                                                                               \
-		return name##_victim(c, id);
+		flow = name##_victim(c, id);                                                       \
+		break;
 	switch (c->discipline) {
 		WEIR_DISCIPLINES(ROW)
 	}
 #undef ROW
-	return ALL_FLOWS;
+	if (unlikely(c->other_queue & WEIR_TURNS) && flow == turns_queue(c, id))
+		return sfq_victim(c, id);
+	return flow;
 }
 
 /* Bytes of the packet that class id, which has one, sends next; of a group, a frame. */
@@ -184,7 +220,8 @@ static long splice_one(__u64 i, struct splice *s)
 	flow = discipline_next(s->id);
 	f = flow_at(flow);
 	c->sorted -= f->qlen;
-	stats = stats_of(flow);
+	queue_counts(c, s->id, flow, -f->qlen, -f->backlog);
+	stats = stats_of(queue_around(c, s->id, flow));
 	if (stats) {
 		stats->sent_packets += f->qlen;
 		stats->sent_bytes += f->backlog;

@@ -199,8 +199,11 @@ static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 le
 	if (id + 1 == fair.current) {
 		fair.turn -= len;
 		if (c->qlen && fair.turn > 0 && !fair_at_max(c, fair.clock)) {
-			if (unlikely(c->new_head) && hurry_of(id, fair.clock))
-				fair_hurry(id, SPARSE);
+			enum hurry hurry =
+				unlikely(c->new_head) ? hurry_of(id, fair.clock) : NO_HURRY;
+
+			if (hurry)
+				fair_hurry(id, hurry);
 			return;
 		}
 		fair.current = 0;

@@ -355,7 +355,7 @@ static void arrive(__u32 id)
 static void check(__u32 i)
 {
 	struct weir_class *c = &classes[i];
-	__u64 drops = 0, sorted = 0, bytes = 0;
+	__u64 drops = 0, sorted = 0, bytes = 0, in_turns = 0, hashed_packets = 0;
 
 	for (int r = 0; r < WEIR_DROP_REASONS; r++)
 		drops += c->drops[r];
@@ -371,6 +371,10 @@ static void check(__u32 i)
 			fprintf(stderr, "class %u queue %d: counters do not add up\n", i, q);
 			exit(1);
 		}
+		if (c->other_queue & WEIR_TURNS && turns_queue(c, i) == i * WEIR_MAX_QUEUES + q) {
+			in_turns = f->qlen;
+			continue; /* its packets are in hashed flows */
+		}
 		sorted += f->qlen;
 		bytes += f->backlog;
 	}
@@ -378,10 +382,18 @@ static void check(__u32 i)
 		__u16 at = hashed[i * WEIR_HASHED + h];
 
 		if (at) {
-			sorted += stored(at - 1)->qlen;
+			hashed_packets += stored(at - 1)->qlen;
 			bytes += stored(at - 1)->backlog;
 		}
 	}
+	if (c->other_queue & WEIR_TURNS && in_turns != hashed_packets) {
+		fprintf(stderr,
+			"class %u: the queue in which flows take turns counts %llu packets, they "
+			"are %llu\n",
+			i, in_turns, hashed_packets);
+		exit(1);
+	}
+	sorted += hashed_packets;
 	for (__u32 at = c->front.head, n = c->qlen - c->sorted; n && c->qlen > 1; n--) {
 		bytes += packets[at - 1].len;
 		at = packets[at - 1].next;

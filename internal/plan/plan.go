@@ -176,7 +176,7 @@ type Class struct {
 	Discipline discipline.Name      // never ""
 	Queues     []Queue              // of pq, cbwfq and llq
 	AQM        AQM                  // resolved
-	Isolation  discipline.Isolation // of sfq
+	Isolation  discipline.Isolation // of sfq, and of the queue that takes the rest
 	DSCP       *uint8               // written into packets whose queue has none of its own
 	// Parent is the class of the group that this one is in; 0 = none.
 	Parent ClassID

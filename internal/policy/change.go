@@ -124,7 +124,7 @@ func (c Change) Over(other Change) Change {
 			c.to.Queues = nil
 			c.given |= 1 << row("queues")
 		}
-		if f.Name == "discipline" && !other.to.isolates() {
+		if f.Name == "discipline" && !c.to.Isolation.Fits(other.to.Discipline) {
 			c = c.Without("isolation")
 		}
 	}
@@ -140,7 +140,7 @@ func (c Change) Over(other Change) Change {
 }
 
 // Apply returns p with what the change says put in place. A discipline without queues
-// takes those of p away, and one that does not tell flows apart the isolation.
+// takes those of p away, and one that the isolation does not go with takes that.
 func (c Change) Apply(p Policy) Policy {
 	for i, f := range fields {
 		if c.given&(1<<i) == 0 {
@@ -150,7 +150,7 @@ func (c Change) Apply(p Policy) Policy {
 		if f.Name == "discipline" && !p.Discipline.HasQueues() {
 			p.Queues = nil
 		}
-		if f.Name == "discipline" && !p.isolates() {
+		if f.Name == "discipline" && !p.Isolation.Fits(p.Discipline) {
 			p.Isolation = discipline.ByFlow
 		}
 	}
@@ -159,9 +159,6 @@ func (c Change) Apply(p Policy) Policy {
 	}
 	return p
 }
-
-// isolates reports whether p's discipline tells flows, or hosts, apart.
-func (p Policy) isolates() bool { return p.Discipline.OrDefault() == discipline.SFQ }
 
 // Check reports the first mistake in the change as an *invalid.Error. Discipline and queues make
 // sense together only, and so do burst and max. Each may come from another layer: queues alone

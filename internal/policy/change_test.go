@@ -81,8 +81,8 @@ func TestDisciplineWithoutQueuesTakesThemAway(t *testing.T) {
 	}
 }
 
-// An isolation belongs to sfq: another discipline takes one that a layer below gave away, and
-// is refused beside one in the same layer.
+// A discipline takes an isolation that a layer below gave, and that does not go with it, away, and is
+// refused beside one in the same layer.
 func TestOtherDisciplinesTakeIsolationAway(t *testing.T) {
 	below, above := MustChange("isolation", "srchost"), MustChange("discipline", "fifo")
 	for name, p := range map[string]Policy{
@@ -92,6 +92,13 @@ func TestOtherDisciplinesTakeIsolationAway(t *testing.T) {
 		if p.Discipline != discipline.FIFO || p.Isolation != discipline.ByFlow || p.Check() != nil {
 			t.Errorf("%s: %+v, %v", name, p, p.Check())
 		}
+	}
+	none := MustChange("isolation", "none", "discipline", "pq", "queues", "{a: {match: [{udp: 1}]}, rest: {}}").Apply(Default())
+	if p := MustChange("discipline", "sfq").Apply(none); none.Check() != nil || p.Isolation != discipline.ByFlow || p.Check() != nil {
+		t.Errorf("isolation none of pq: %v; then sfq: %+v, %v", none.Check(), p, p.Check())
+	}
+	if p := MustChange("discipline", "pq", "queues", "{a: {match: [{udp: 1}]}, rest: {}}").Apply(below.Apply(Default())); p.Isolation != discipline.BySource || p.Check() != nil {
+		t.Errorf("pq takes the isolation of its rest away: %+v, %v", p, p.Check())
 	}
 	if p := MustChange("discipline", "sfq").Apply(below.Apply(Default())); p.Isolation != discipline.BySource {
 		t.Errorf("sfq takes the isolation away: %+v", p)

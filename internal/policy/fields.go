@@ -130,7 +130,7 @@ var fields = []Field{
 	},
 	{
 		Name: "isolation", On: OnWorkload | OnIngress, Value: "NAME", Example: "srchost", Choices: discipline.Isolations(), MayLack: true,
-		Doc:  "what sfq takes for one flow: flows, or all of a host by its address: srchost, dsthost, hosts",
+		Doc:  "what sfq takes for one flow, and the queue that takes the rest: flows, or all of a host by its address: srchost, dsthost, hosts; none: all that queue has",
 		kind: of[discipline.Isolation]{func(p *Policy) *discipline.Isolation { return &p.Isolation }, discipline.ParseIsolation, discipline.Isolation.Compact},
 	},
 	{

@@ -77,7 +77,7 @@ type Policy struct {
 	Discipline discipline.Name
 	Queues     []Queue // of pq, cbwfq and llq
 	AQM        discipline.AQM
-	Isolation  discipline.Isolation // of sfq
+	Isolation  discipline.Isolation // of sfq, and of the queue that takes the rest
 	DSCP       *uint8               // written into every packet without one of its queue; nil = left as it is
 	Group      string               // the group that the workload is in, "" = none
 	// Zones is what differs in single zones of a link, see InZone.

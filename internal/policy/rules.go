@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/invalid"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 // MatchesOf returns the matches of each queue, as package classify takes them.
@@ -16,6 +17,16 @@ func MatchesOf(queues []Queue) [][]classify.Match {
 		all[i] = q.Match
 	}
 	return all
+}
+
+// Turns returns the index of the queue in which flows take turns, the one that takes the rest; -1 if
+// none is such.
+func (p Policy) Turns() int {
+	if rest := classify.Rest(MatchesOf(p.Queues)); p.Discipline.HasQueues() && rest < len(p.Queues) && p.Isolation != discipline.NoIsolation &&
+		p.Queues[rest].Max == (Amount{}) && p.Queues[rest].Reserve == (Amount{}) {
+		return rest
+	}
+	return -1
 }
 
 // CheckRules looks for mistakes in the rules of the queues as a whole. The error,

@@ -25,6 +25,7 @@ const (
 	nsShift      = 20   // WEIR_NS_SHIFT
 	ringSize     = 1024 // WEIR_RING
 	ringLink     = 0xffff
+	turns        = 8    // WEIR_TURNS
 	creditPeriod = 30e6 // WEIR_CREDIT_PERIOD_NS
 )
 
@@ -265,6 +266,9 @@ func disciplineConfig(cfg *qdiscWeirClassConfig, c plan.Class) {
 	}
 	if other := slices.IndexFunc(c.Queues, func(q plan.Queue) bool { return len(q.Match) == 0 }); other >= 0 {
 		cfg.OtherQueue = uint64(other)
+	}
+	if c.Discipline.HasQueues() && len(c.Queues) > 0 && c.Queues[cfg.OtherQueue].Interval == 0 && c.Isolation != discipline.NoIsolation {
+		cfg.OtherQueue |= turns
 	}
 	for i := range cfg.Queue {
 		to := &cfg.Queue[i]

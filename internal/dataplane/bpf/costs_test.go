@@ -27,7 +27,7 @@ func TestConstants(t *testing.T) {
 	for name, want := range map[string]uint64{
 		"WEIR_MAX_CLASSES": plan.MaxClasses, "WEIR_MAX_WEIGHT": policy.MaxWeight,
 		"WEIR_COST_ONE": costOne, "WEIR_NS_SHIFT": nsShift, "WEIR_RING": ringSize,
-		"WEIR_RING_LINK": ringLink, "WEIR_CREDIT_PERIOD_NS": creditPeriod,
+		"WEIR_RING_LINK": ringLink, "WEIR_TURNS": turns, "WEIR_CREDIT_PERIOD_NS": creditPeriod,
 	} {
 		found := regexp.MustCompile(`#define ` + name + ` (0x[0-9a-f]+|\d+)`).FindSubmatch(header)
 		if found == nil {

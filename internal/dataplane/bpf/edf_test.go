@@ -39,7 +39,7 @@ func edfConfig(t *testing.T, id plan.ClassID, l plan.Link, queues int) qdiscWeir
 	t.Helper()
 	spec, err := loadEdf()
 	must(t, err)
-	cfg := classConfig(plan.Class{ID: id, Name: "edf", Weight: 1, Discipline: discipline.PQ, Queues: make([]plan.Queue, queues)}, l)
+	cfg := classConfig(plan.Class{ID: id, Name: "edf", Weight: 1, Discipline: discipline.PQ, Isolation: discipline.NoIsolation, Queues: make([]plan.Queue, queues)}, l)
 	cfg.Discipline = numbersOf[discipline.Name](spec.Types, "weir_discipline", "WEIR_")["edf"]
 	if cfg.Discipline != disciplines()[discipline.LLQ]+1 {
 		t.Fatalf("edf has number %d", cfg.Discipline)

@@ -72,8 +72,8 @@ func TestNormalKeepsTheOtherQueue(t *testing.T) {
 	link := plan.Link{Capacity: 100e6, Reserve: 1}
 	class := classWithInside(t, "[{udp: 5004}]")
 	want := classConfig(class, link)
-	if want.OtherQueue != 1 {
-		t.Fatalf("the other queue is %d, want 1", want.OtherQueue)
+	if want.OtherQueue != 1|turns {
+		t.Fatalf("the other queue is %d, want 1 with turns", want.OtherQueue)
 	}
 	state := normal(plan.State{Link: link, Classes: []plan.Class{class}})
 	if got := classConfig(state.Classes[0], link); got.OtherQueue != want.OtherQueue {

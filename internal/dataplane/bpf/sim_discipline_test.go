@@ -279,6 +279,7 @@ func TestDisciplineChanges(t *testing.T) {
 					c.Queues = append(c.Queues, plan.Queue{Weight: policy.Rate(rapid.IntRange(1, 9e6).Draw(t, "weight"))})
 				}
 				c.Queues[0].Rate = 1e9 // llq: never policed here
+				c.Isolation = rapid.SampledFrom([]discipline.Isolation{discipline.ByFlow, discipline.NoIsolation}).Draw(t, "isolation")
 			}
 			return c
 		}

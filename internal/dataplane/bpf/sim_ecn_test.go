@@ -74,6 +74,9 @@ func four(says tcpSays) []tcpSays { return []tcpSays{says, says, says, says} }
 func TestECNMarksInPlaceOfDrops(t *testing.T) {
 	for _, class := range []plan.Class{port(discipline.SFQ), port(discipline.CBWFQ, weighted(1)...), port(discipline.PQ, weighted(1)...), port(discipline.LLQ, weighted(1, 1)...)} {
 		class.AQM = ecnAQM
+		if class.Discipline.HasQueues() {
+			class.Isolation = discipline.NoIsolation
+		}
 		if class.Discipline == discipline.LLQ {
 			class.Queues[0].Rate = 90e6
 		}

@@ -128,7 +128,7 @@ func (p Policy) insideOf(total float64, flows []Flow, st Stretch, queueOf func(F
 	}
 	shares = p.divideQueues(total, wants)
 	for q, list := range members {
-		p.divideFlows(shares[q], wants[q], flows, list, parts)
+		p.divideFlows(q, shares[q], wants[q], flows, list, parts)
 	}
 	return shares
 }
@@ -196,13 +196,12 @@ func bps(d policy.Division) []float64 {
 	return list
 }
 
-// divideFlows fills in what each of a queue's flows gets of what the queue gets.
-func (p Policy) divideFlows(got float64, wants policy.Rate, flows []Flow, list []int, parts []float64) {
-	d := p.Discipline.OrDefault()
+// divideFlows fills in what each of queue q's flows gets of what the queue gets.
+func (p Policy) divideFlows(q int, got float64, wants policy.Rate, flows []Flow, list []int, parts []float64) {
 	switch {
 	case len(list) == 1:
 		parts[list[0]] = got
-	case d == discipline.SFQ:
+	case p.Discipline.OrDefault() == discipline.SFQ || q == p.Asked().Turns():
 		p.divideUnits(got, flows, list, parts)
 	case got >= float64(wants)*0.9999:
 		for _, i := range list {
@@ -211,7 +210,7 @@ func (p Policy) divideFlows(got float64, wants policy.Rate, flows []Flow, list [
 	}
 }
 
-// divideUnits does so for sfq, which gives each flow, or each host, as much: an entry has what all
+// divideUnits does so where flows take turns, which gives each flow, or each host, as much: an entry has what all
 // its streams get, or what its host gets if it is alone there.
 func (p Policy) divideUnits(got float64, flows []Flow, list []int, parts []float64) {
 	claims, entries, found := []policy.Claim{}, [][]int{}, map[any]int{} // of each unit; which of them it is

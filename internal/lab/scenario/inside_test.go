@@ -34,19 +34,23 @@ func TestInsideIdeals(t *testing.T) {
 		{"fifo promises its flows nothing", "fifo", "none", "1mbit", nil, []float64{none, none, none, none}},
 		{"sfq divides evenly", "sfq", "none", "1mbit", nil, []float64{7. / 3, 7. / 3, 1, 7. / 3}},
 		{"pq starves the last", "pq", "{a: {match: [{udp: 5001}]}, b: {match: [{udp: 5002}]}, c: {}}", "1mbit",
-			[]float64{5, 3, 0}, []float64{5, 3, none, none}},
+			[]float64{5, 3, 0}, []float64{5, 3, 0, 0}},
 		{"cbwfq by mins, what is left in proportion", "cbwfq",
 			"{a: {min: 1mbit, match: [{udp: 5001}]}, b: {min: 2mbit, match: [{udp: 5002}]}, c: {min: 1mbit, match: [{udp: 5003}]}, d: {min: 4mbit}}", "400kbit",
 			[]float64{7.6 / 7, 15.2 / 7, 0.4, 30.4 / 7}, []float64{7.6 / 7, 15.2 / 7, 0.4, 30.4 / 7}},
 		{"llq's first is held to its rate while others wait", "llq",
 			"{a: {rate: 1mbit, match: [{udp: 5001}]}, b: {min: 2mbit, match: [{udp: 5002}]}, c: {min: 1mbit}}", "1mbit",
-			[]float64{1, 14. / 3, 7. / 3}, []float64{1, 14. / 3, none, none}},
+			[]float64{1, 14. / 3, 7. / 3}, []float64{1, 14. / 3, 1, 4. / 3}},
 		{"llq's queue of a share of the link", "llq", "{a: {rate: 25%, match: [{udp: 5001}]}, b: {}}", "1mbit",
+			[]float64{2, 6}, []float64{2, 2.5, 1, 2.5}},
+		{"the rest without turns promises its flows nothing", "llq, isolation: none", "{a: {rate: 25%, match: [{udp: 5001}]}, b: {}}", "1mbit",
+			[]float64{2, 6}, []float64{2, none, none, none}},
+		{"nor does one with a max", "llq", "{a: {rate: 25%, match: [{udp: 5001}]}, b: {max: 7mbit}}", "1mbit",
 			[]float64{2, 6}, []float64{2, none, none, none}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			text := replace(inside8, "DISCIPLINE", tt.discipline, "QUEUES", tt.queues, "RATE", tt.rate)
+			text := replace(inside8, "DISCIPLINE", strings.ReplaceAll(tt.discipline, ", ", "\n    "), "QUEUES", tt.queues, "RATE", tt.rate)
 			s := mustParse(t, text)
 			st := s.Ideals(nil)[0]
 			mega := func(what string, got, want []float64) {

@@ -159,7 +159,9 @@ func (w *Switch) ideals(s *Scenario, flows []Flow, st *Stretch) {
 	for i := range st.Flows {
 		st.Flows[i] = math.NaN()
 	}
-	shares := w.Policy.insideOf(float64(s.Link.Capacity()), flows, *st, func(f Flow) int { return max(0, s.portQueue(f)) }, st.Flows)
+	port := w.Policy
+	port.Queues = w.Numbered() // so that the rest is the port's
+	shares := port.insideOf(float64(s.Link.Capacity()), flows, *st, func(f Flow) int { return max(0, s.portQueue(f)) }, st.Flows)
 	want := make([]float64, len(shares))
 	each := func(visit func(i, q int, f Flow, d float64)) {
 		for i, f := range flows {

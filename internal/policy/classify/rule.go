@@ -191,6 +191,10 @@ func QueueOf(queues [][]Match, p Packet) int {
 	return queue
 }
 
+// Rest returns the index of the queue that takes what no rule names: the first without a match, or
+// the last.
+func Rest(queues [][]Match) int { return int(compile(queues).Default) }
+
 // Fragments classifies the packets of one workload in their order: a later
 // fragment goes where the first one of its datagram went. One that comes before
 // its first is classified by itself, without ports.

@@ -12,8 +12,7 @@ import (
 )
 
 // AQM is active queue management by CoDel (RFC 8289) on each queue. The zero
-// value is the discipline's default: on for sfq, with 5 ms and 100 ms, off for
-// the others.
+// value is the discipline's default: off for fifo, on for the others, with 5 ms and 100 ms.
 type AQM struct {
 	Off      bool
 	Target   time.Duration // delay that may stand; 0 = 5 ms
@@ -165,7 +164,7 @@ func (a AQM) times() (target, interval time.Duration) {
 
 // Of returns the target and the interval that a gives a discipline, both 0 for none.
 func (a AQM) Of(d Name) (target, interval time.Duration) {
-	if a.Off || a == (AQM{}) && d.OrDefault() != SFQ {
+	if a.Off || a == (AQM{}) && d.OrDefault() == FIFO {
 		return 0, 0
 	}
 	return a.times()

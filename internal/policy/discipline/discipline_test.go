@@ -32,10 +32,10 @@ func TestParse(t *testing.T) {
 func TestParseAQM(t *testing.T) {
 	const remedy = "write TARGET/INTERVAL such as 5ms/100ms or 5ms/100ms ecn, or on, off or default"
 	for _, tt := range []struct {
-		text    string
-		compact string
-		sfq, pq string // what it means for them: target/interval
-		err     string
+		text      string
+		compact   string
+		sfq, fifo string // what it means for them: target/interval
+		err       string
 	}{
 		{"", "", "5ms/100ms", "0s/0s", ""},
 		{"default", "", "5ms/100ms", "0s/0s", ""},
@@ -68,8 +68,8 @@ func TestParseAQM(t *testing.T) {
 			target, interval := a.Of(d)
 			return fmt.Sprintf("%s/%s", target, interval)
 		}
-		if a.Compact() != tt.compact || of("") != tt.sfq || of(SFQ) != tt.sfq || of(PQ) != tt.pq {
-			t.Errorf("%q is %s, for sfq %s, for pq %s", tt.text, a.Compact(), of(SFQ), of(PQ))
+		if a.Compact() != tt.compact || of("") != tt.sfq || of(SFQ) != tt.sfq || of(PQ) != tt.sfq || of(FIFO) != tt.fifo {
+			t.Errorf("%q is %s, for sfq %s, for pq %s", tt.text, a.Compact(), of(SFQ), of(FIFO))
 		}
 		if again, err := ParseAQM(a.Compact()); err != nil || again.Compact() != a.Compact() {
 			t.Errorf("%q is printed as %q, which is read as %+v, %v", tt.text, a.Compact(), again, err)

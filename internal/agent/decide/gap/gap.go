@@ -128,7 +128,7 @@ func Lacking(p policy.Policy, abilities dataplane.Abilities, byCgroup bool) []Ga
 		gaps = append(gaps, Gap{Field: "discipline", Value: string(p.Discipline),
 			Reason: fmt.Sprintf("HTB has one queue for each workload, with discipline %s and no rules", abilities.Discipline)})
 	}
-	if p.Isolation != discipline.ByFlow {
+	if p.Isolation != discipline.ByFlow && p.Isolation != discipline.NoIsolation {
 		gaps = append(gaps, Gap{Field: "isolation", Value: string(p.Isolation), Reason: "HTB's queue for each workload tells connections apart, not hosts"})
 	}
 	if p.AQM != (discipline.AQM{}) && !sameAQM(p.AQM, abilities.AQM) {
