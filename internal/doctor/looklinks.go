@@ -113,7 +113,7 @@ func defaultRoute() string {
 	return ""
 }
 
-// lookMarks reads the rules of nftables, iptables and policy routing.
+// lookMarks reads the rules of nftables, iptables and policy routing, filters of tc, and IPsec.
 func lookMarks(ctx context.Context) Marks {
 	var m Marks
 	for _, name := range deviceNames() {
@@ -157,6 +157,16 @@ func lookMarks(ctx context.Context) Marks {
 		unread("rules of policy routing", err)
 	}
 	m.add(routingMarks(rules))
+	filters, err := device.MarkingFilters()
+	if err != nil {
+		unread("filters of tc", err)
+	}
+	m.add(filterMarks(filters))
+	secured, err := lookIPsecMarks()
+	if err != nil {
+		unread("policies of IPsec", err)
+	}
+	m.add(secured)
 	return m
 }
 
@@ -189,7 +199,7 @@ func routingMarks(rules []netlink.Rule) []MarkUser {
 		if r.Mask != nil {
 			mask = *r.Mask
 		}
-		if r.Mark != 0 {
+		if r.Mark != 0 || r.Mask != nil { // the kernel says no mask of a rule without a mark
 			users = append(users, MarkUser{Bits: mask, Reads: true, Rule: fmt.Sprintf("%v (fwmark %#x/%#x)", r, r.Mark, mask)})
 		}
 	}

@@ -5,6 +5,7 @@ package doctor
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -66,17 +67,33 @@ func iptablesWrites(words []string) uint32 {
 		if !contains(words, "--restore-mark") {
 			return 0 // it writes the connection's mark
 		}
-		if text := after(words, "--nfmask"); text != "" {
-			mask, _ := valueMask(text)
-			return mask
-		}
+		return optional(words, "--nfmask")
+	case "TPROXY":
+		value, mask := valueMask(after(words, "--tproxy-mark"))
+		return value | mask
+	case "HMARK":
+		return allBits
+	}
+	if contains(words, "--restore-skmark") || contains(words, "--map-mark") {
 		return allBits
 	}
 	return 0
 }
 
-// iptablesReads returns the bits that -m mark compares.
+// optional returns the mask behind an option, all bits if the option is left out.
+func optional(words []string, option string) uint32 {
+	if text := after(words, option); text != "" {
+		mask, _ := valueMask(text)
+		return mask
+	}
+	return allBits
+}
+
+// iptablesReads returns the bits that -m mark compares, and those that a connection gets.
 func iptablesReads(words []string) uint32 {
+	if after(words, "-j") == "CONNMARK" && contains(words, "--save-mark") {
+		return optional(words, "--nfmask")
+	}
 	for i := range words {
 		if words[i] == "-m" && i+1 < len(words) && words[i+1] == "mark" {
 			_, mask := valueMask(after(words[i:], "--mark"))
@@ -152,23 +169,18 @@ func (r *nftRule) marks() []MarkUser {
 	}
 	var users []MarkUser
 	for _, raw := range r.Expr {
-		var statement struct {
-			Mangle *struct{ Key, Value any }
-			Match  *struct{ Left, Right any }
-		}
+		var statement map[string]any
 		if json.Unmarshal(raw, &statement) != nil {
 			continue // a statement without a mapping, such as "accept"
 		}
 		use := MarkUser{Owner: owner, Rule: fmt.Sprintf("nft %s %s %s: %s", r.Family, r.Table, r.Chain, raw)}
-		if m := statement.Mangle; m != nil && isMark(m.Key) {
-			if use.Bits = written(m.Value); use.Bits != 0 {
-				users = append(users, use)
-			}
+		if m, _ := statement["mangle"].(map[string]any); isMark(m["key"]) {
+			use.Bits = written(m["value"])
+		} else {
+			use.Bits, use.Reads = read(statement), true
 		}
-		if m := statement.Match; m != nil {
-			if use.Bits, use.Reads = compared(m.Left), true; use.Bits != 0 {
-				users = append(users, use)
-			}
+		if use.Bits != 0 {
+			users = append(users, use)
 		}
 	}
 	return users
@@ -181,21 +193,44 @@ func isMark(e any) bool {
 	return meta["key"] == "mark"
 }
 
-// compared returns the bits of the mark that the left side of a match looks at.
-func compared(e any) uint32 {
+// read returns the bits of the mark that an expression of nft depends on.
+func read(e any) (bits uint32) {
 	if isMark(e) {
 		return allBits
 	}
-	m, _ := e.(map[string]any)
-	sides, _ := m["&"].([]any)
+	switch e := e.(type) {
+	case []any:
+		for _, part := range e {
+			bits |= read(part)
+		}
+	case map[string]any:
+		if mask, known := masked(e); known {
+			return mask
+		}
+		if fib, _ := e["fib"].(map[string]any); fibByMark(fib["flags"]) {
+			return allBits
+		}
+		for _, part := range e {
+			bits |= read(part)
+		}
+	}
+	return bits
+}
+
+// masked returns the mask of an expression that is the mark and a mask.
+func masked(e map[string]any) (mask uint32, known bool) {
+	sides, _ := e["&"].([]any)
 	if len(sides) != 2 || !isMark(sides[0]) {
-		return 0
+		return 0, false
 	}
-	mask, known := sides[1].(float64)
-	if !known {
-		return allBits
-	}
-	return uint32(mask)
+	number, known := sides[1].(float64)
+	return uint32(number), known
+}
+
+// fibByMark says whether a look into the routing table goes by the mark.
+func fibByMark(flags any) bool {
+	list, _ := flags.([]any)
+	return slices.Contains(list, any("mark")) || flags == "mark"
 }
 
 // word is a value of 32 bits as a function of the mark, bit by bit: the value where the

@@ -27,7 +27,14 @@ func TestIptablesMarks(t *testing.T) {
 		{"-A OUTPUT -j MARK --and-mark 0xffff", "w 0xffff0000"},
 		{"-A PREROUTING -j CONNMARK --restore-mark --nfmask 0xff --ctmask 0xff", "w 0xff"},
 		{"-A PREROUTING -j CONNMARK --restore-mark", "w 0xffffffff"},
-		{"-A POSTROUTING -j CONNMARK --save-mark", ""},
+		{"-A POSTROUTING -j CONNMARK --save-mark", "r 0xffffffff"},
+		{"-A POSTROUTING -j CONNMARK --save-mark --nfmask 0xff0000 --ctmask 0xffffffff", "r 0xff0000"},
+		{"-A PREROUTING -j CONNMARK --set-xmark 0x1/0xffffffff", ""},
+		{"-A PREROUTING -p tcp -j TPROXY --on-port 50080 --on-ip 0.0.0.0 --tproxy-mark 0x1/0x1", "w 0x1"},
+		{"-A PREROUTING -p tcp -j TPROXY --on-port 50080 --on-ip 0.0.0.0 --tproxy-mark 0x0/0x0", ""},
+		{"-A PREROUTING -p tcp -m socket --restore-skmark -j ACCEPT", "w 0xffffffff"},
+		{"-A PREROUTING -j SET --map-set vpn src --map-mark", "w 0xffffffff"},
+		{"-A PREROUTING -j HMARK --hmark-tuple src --hmark-mod 16 --hmark-offset 0x100 --hmark-rnd 0x1", "w 0xffffffff"},
 		{"-A KUBE-FIREWALL -m mark --mark 0x8000/0x8000 -j DROP", "kube-proxy r 0x8000"},
 		{"-A OUTPUT -m mark ! --mark 0xca6c -j DROP", "r 0xffffffff"},
 		{"-A OUTPUT -m mark --mark 0x1/0x1 -j MARK --set-xmark 0x2/0x2", "w 0x2, r 0x1"},
@@ -50,7 +57,12 @@ func TestNftMarks(t *testing.T) {
 		{`{"mangle": {"key": {"meta": {"key": "mark"}}, "value": {"ct": {"key": "mark"}}}}`, "w 0xffffffff"},
 		{`{"mangle": {"key": {"meta": {"key": "mark"}}, "value": {"|": [{"&": [{"meta": {"key": "mark"}}, 4294901760]}, {"&": [{"ct": {"key": "mark"}}, 65535]}]}}}`, "w 0xffff"},
 		{`{"mangle": {"key": {"meta": {"key": "mark"}}, "value": {"<<": [{"meta": {"key": "mark"}}, 1]}}}`, "w 0xffffffff"},
-		{`{"mangle": {"key": {"ct": {"key": "mark"}}, "value": {"meta": {"key": "mark"}}}}`, ""},
+		{`{"mangle": {"key": {"ct": {"key": "mark"}}, "value": {"meta": {"key": "mark"}}}}`, "r 0xffffffff"},
+		{`{"mangle": {"key": {"meta": {"key": "priority"}}, "value": {"&": [{"meta": {"key": "mark"}}, 255]}}}`, "r 0xff"},
+		{`{"vmap": {"key": {"meta": {"key": "mark"}}, "data": {"set": [[1, {"accept": null}]]}}}`, "r 0xffffffff"},
+		{`{"match": {"op": "==", "left": {"concat": [{"meta": {"key": "iifname"}}, {"meta": {"key": "mark"}}]}, "right": "@known"}}`, "r 0xffffffff"},
+		{`{"set": {"op": "add", "elem": {"&": [{"meta": {"key": "mark"}}, 240]}, "set": "@seen"}}`, "r 0xf0"},
+		{`{"match": {"op": "==", "left": {"fib": {"result": "oif", "flags": ["daddr", "mark"]}}, "right": "vpn"}}`, "r 0xffffffff"},
 		{`{"match": {"op": "==", "left": {"meta": {"key": "mark"}}, "right": 1}}`, "r 0xffffffff"},
 		{`{"match": {"op": "==", "left": {"&": [{"meta": {"key": "mark"}}, 32768]}, "right": 32768}}`, "r 0x8000"},
 		{`{"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "dport"}}, "right": 22}}`, ""},
@@ -84,8 +96,8 @@ func summary(users []MarkUser) string {
 
 func TestRoutingMarks(t *testing.T) {
 	mask := uint32(0xff)
-	users := routingMarks([]netlink.Rule{{}, {Mark: 1}, {Mark: 2, Mask: &mask}})
-	if got := summary(users); got != "r 0xffffffff, r 0xff" {
+	users := routingMarks([]netlink.Rule{{}, {Mark: 1}, {Mark: 2, Mask: &mask}, {Mask: &mask}})
+	if got := summary(users); got != "r 0xffffffff, r 0xff, r 0xff" {
 		t.Errorf("%q", got)
 	}
 }
