@@ -43,10 +43,11 @@ func (m moment) sight(a *Agent, now time.Time) event.Sight {
 	for _, source := range m.sources(a) {
 		s.Sources = append(s.Sources, event.SourceSight{Name: source.Name, Lost: source.State == workload.SourceUnavailable, Note: source.Note})
 	}
+	s = m.over(s)
 	for _, look := range a.looks {
 		look(&s)
 	}
-	return m.over(s)
+	return s
 }
 
 // sources returns the sources of workloads and links as the API shows them.
