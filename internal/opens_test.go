@@ -58,6 +58,7 @@ var past = map[string]string{
 	"config/switch.go":                        users,
 	"config/watch.go":                         "it reads nothing: what is told of is read by package safepath",
 	"daemon/small.go":                         kernels,
+	"daemon/changes.go":                       kernels,
 	"dataplane/bpf/ecn.go":                    pins,
 	"dataplane/bpf/inside.go":                 pins,
 	"dataplane/bpf/object.go":                 pins,

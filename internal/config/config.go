@@ -36,6 +36,7 @@ type Config struct {
 	AcceptGaps bool
 	Backend    string // plan.BackendAuto, BackendBPF or BackendTC
 	MarkMask   uint32 // bits of skb->mark that carry the class, too; 0 = none
+	MarkAuto   bool   // the agent chooses MarkMask, which is 0 in the file
 	Cilium     bool   // it is on this host; not of the file
 	Profile    string // one of plan.Profiles
 	Socket     string // where the API listens

@@ -60,7 +60,7 @@ func TestExample(t *testing.T) {
 	all.Links[0].Zones, all.Docker.Asked = nil, false
 	all.Workloads, all.Attach, all.Groups, all.Defaults = nil, nil, nil, policy.Change{}
 	// These are examples, or the manager's own defaults.
-	all.MarkMask = 0
+	all.MarkMask, all.MarkAuto = 0, false
 	all.SDN, all.Metrics, all.Tell, all.Web = want.SDN, want.Metrics, want.Tell, want.Web
 	all.Cluster = Cluster{Listen: all.Cluster.Listen, RegistryListen: all.Cluster.RegistryListen}
 	all.Manager.Images, all.Manager.Automatic, all.Manager.Kafka, all.Manager.Web = Images{}, Automatic{}, Kafka{}, Web{}

@@ -71,7 +71,7 @@ func (c *Config) read(root node) {
 		case "accept_gaps":
 			readBool(value, &c.AcceptGaps)
 		case "mark_mask":
-			readMask(value, &c.MarkMask)
+			readMask(value, &c.MarkMask, &c.MarkAuto)
 		case "profile":
 			readChoice(value, &c.Profile, plan.Profiles...)
 		case "socket":

@@ -352,3 +352,13 @@ func TestQuotaOfIngress(t *testing.T) {
 		}
 	}
 }
+
+func TestMaskLeftToTheAgent(t *testing.T) {
+	c, err := Parse("weir.yaml", []byte("links: []\nmark_mask: auto\n"))
+	if err != nil || !c.MarkAuto || c.MarkMask != 0 {
+		t.Errorf("%v, %#x, %v", c.MarkAuto, c.MarkMask, err)
+	}
+	if _, err := Parse("weir.yaml", []byte("links: []\nmark_mask: any\n")); err == nil || !strings.Contains(err.Error(), "auto") {
+		t.Errorf("any: %v", err)
+	}
+}

@@ -62,15 +62,18 @@ func readChoice(value node, into *string, choices ...string) {
 	*into = text
 }
 
-// readMask reads the bits of the mark.
-func readMask(value node, into *uint32) {
+// readMask reads the bits of the mark, or auto.
+func readMask(value node, into *uint32, auto *bool) {
 	text, ok := value.text()
 	if !ok {
 		return
 	}
+	if *auto = text == "auto"; *auto {
+		return
+	}
 	mask, err := strconv.ParseUint(text, 0, 32)
 	if err != nil || mask == 0 {
-		value.wrong("%q is no mask of 32 bits; give one such as 0xffff0000", text)
+		value.wrong("%q is no mask of 32 bits; write auto, or one such as 0xffff0000", text)
 		return
 	}
 	if err := plan.Mask(mask).Check(); err != nil {

@@ -65,8 +65,6 @@ func (c *certificates) of(path string, authorities bool) certificate {
 // observe has an agent look at what of the host belongs to a configuration beside links and
 // workloads: certificates, and the clock of a node of a cluster.
 func observe(ag *agent.Agent, c config.Config) {
-	marks := newMarkWatch(ag, c)
-	ag.Observe(marks.look)
 	kept := certificates{map[string]certificate{}}
 	ag.Observe(func(s *event.Sight) { kept.look(s, c.Files()) })
 	if c.Cluster.Manager != "" {

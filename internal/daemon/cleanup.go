@@ -16,6 +16,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/backends"
 	"weir/internal/dataplane/device"
+	"weir/internal/doctor"
 	"weir/internal/safepath"
 )
 
@@ -40,6 +41,9 @@ func Cleanup(ctx context.Context, path string, devices []string, flags Overrides
 	}
 	if c, err = flags.over(c); err != nil {
 		return err
+	}
+	if c.MarkAuto {
+		c.MarkMask = uint32(doctor.KeptMask(c.StateDir))
 	}
 	records := audit.New(config.AuditFile(c.StateDir), log)
 	defer records.Close()

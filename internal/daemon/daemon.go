@@ -45,9 +45,13 @@ import (
 func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, error) {
 	var before former
 	cilium := ciliumHere() // for the life of this agent: a qdisc reads one or the other
+	mask := &maskChoice{log: log}
 	load := func() (config.Config, error) {
 		c, err := loadConfig(path, flags, before.load)
 		c.Cilium = cilium
+		if err == nil {
+			mask.into(&c)
+		}
 		return c, err
 	}
 	c, err := load()
@@ -62,6 +66,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		}
 		c = former
 		c.Cilium = cilium
+		mask.into(&c)
 		log.Error("the configuration file is wrong; the one that was in force before counts", "err", wrong)
 	}
 	if len(c.Links) == 0 && c.SDN.OVSDB == "" {
@@ -84,6 +89,21 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 	if err != nil {
 		return nil, err
 	}
+	marks := newMarkWatch(c)
+	var ag *agent.Agent
+	beneath := func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		var looking sync.WaitGroup
+		looking.Go(func() {
+			marks.run(ctx, func(ctx context.Context) ([]string, error) {
+				workloads, err := ag.Workloads(ctx)
+				return devicesOf(workloads), err
+			})
+		})
+		defer looking.Wait()
+		defer cancel()
+		return found.links.Run(ctx)
+	}
 	opts := agent.Options{
 		Config: c,
 		Devices: agent.Devices{
@@ -96,7 +116,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		Sources:      found.list,
 		Attach:       found,
 		Paths:        ways,
-		Beneath:      found.links.Run,
+		Beneath:      beneath,
 		DeviceExists: deviceExists,
 		LimitOffload: func(dev discover.Device, capacity policy.Rate) error {
 			return device.LimitGSO(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex, device.GSOLimit(capacity))
@@ -134,9 +154,10 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 	if c.SDN.OVSDB != "" {
 		opts.Ports, opts.PortsStatus = ports.Run, ports.Status
 	}
-	ag, err := agent.New(opts)
+	ag, err = agent.New(opts)
 	if err == nil {
 		observe(ag, c)
+		ag.Observe(marks.look)
 		ag.Observe(ports.Look)
 	}
 	return ag, err

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/agent"
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/doctor"
@@ -18,33 +17,37 @@ import (
 )
 
 const (
-	markPause = 10 * time.Second // between two looks
-	// markPart bounds what looking takes of a CPU, where there are many filters or rules: after a
-	// look of 1 s the next one waits for 20 s.
+	markPause = 10 * time.Second       // between two looks, where the kernel has noticed no change
+	markNear  = 250 * time.Millisecond // between two, where it has
+	// markPart bounds what looking takes of a CPU in the long run, where there are many filters or
+	// rules, or they change all the time; markBurst is what it may take at once.
 	markPart    = 20
+	markBurst   = time.Second
 	markTimeout = time.Minute
 )
 
 // markWatch finds out, aside of the agent's goroutine, where packets lose their class and who else
 // uses the bits of mark_mask.
 type markWatch struct {
-	mask  plan.Mask
-	file  string // weir.yaml, for people
-	ports func(context.Context) ([]string, error)
+	mask plan.Mask
+	auto bool   // the agent has chosen them
+	file string // weir.yaml, for people
+
+	changed chan struct{} // holds one report
 
 	mu     sync.Mutex
-	busy   bool
-	next   time.Time
+	links  []string
+	names  []string // of workloads
 	losses []doctor.Trouble
 	shared doctor.Trouble
+
+	// Of run: the devices between workloads and links, and what there was of tcx programs there.
+	way       []int
+	revisions uint64
 }
 
-func newMarkWatch(ag *agent.Agent, c config.Config) *markWatch {
-	return &markWatch{mask: plan.Mask(c.MarkMask), file: cmp.Or(c.Path, "weir.yaml"),
-		ports: func(ctx context.Context) ([]string, error) {
-			workloads, err := ag.Workloads(ctx)
-			return devicesOf(workloads), err
-		}}
+func newMarkWatch(c config.Config) *markWatch {
+	return &markWatch{mask: plan.Mask(c.MarkMask), auto: c.MarkAuto, file: cmp.Or(c.Path, "weir.yaml"), changed: make(chan struct{}, 1)}
 }
 
 // devicesOf returns the devices of workloads.
@@ -55,7 +58,7 @@ func devicesOf(workloads []api.Workload) (devices []string) {
 	return devices
 }
 
-// look reports what the last look has found, and begins the next one when it is time.
+// look reports what the last look at the host has found.
 func (w *markWatch) look(s *event.Sight) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,35 +68,72 @@ func (w *markWatch) look(s *event.Sight) {
 	if w.shared.Seen != "" {
 		s.Report(event.MarkShared, event.Finding{Subject: event.Subject{Type: event.Configuration, Name: w.file}, Text: w.shared.About + ": " + w.shared.Seen, Remedy: w.shared.Remedy})
 	}
-	if w.busy || s.At.Before(w.next) {
-		return
-	}
-	var links []string
+	var links, names []string
 	for _, l := range s.Links {
 		if !slices.Contains(links, l.Device) {
 			links = append(links, l.Device)
 		}
 	}
-	w.busy = true
-	go w.find(links)
+	for _, o := range s.Objects {
+		names = append(names, o.Name)
+	}
+	if !slices.Equal(links, w.links) || !slices.Equal(names, w.names) {
+		report(w.changed)
+	}
+	w.links, w.names = links, names
+}
+
+// run looks at the host until ctx ends: when it has changed, and from time to time. ports returns
+// the devices of workloads.
+func (w *markWatch) run(ctx context.Context, ports func(context.Context) ([]string, error)) {
+	followChanges(ctx, w.changed)
+	near := time.NewTicker(markNear)
+	defer near.Stop()
+	var due time.Time // a look without a change
+	left, at := markBurst, time.Now()
+	for again := true; ; {
+		now := time.Now()
+		left, at = min(left+now.Sub(at)/markPart, markBurst), now
+		if left > 0 && (again || w.silentChange() || now.After(due)) {
+			w.find(ctx, ports)
+			left -= time.Since(now)
+			again, due = false, time.Now().Add(markPause)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.changed:
+			again = true
+		case <-near.C:
+		}
+	}
+}
+
+// silentChange reports whether something may have changed of which the kernel sends no notice.
+func (w *markWatch) silentChange() bool {
+	return doctor.Revisions(w.way) != w.revisions || (w.mask != 0 || w.auto) && olderTables()
 }
 
 // find looks at the host.
-func (w *markWatch) find(links []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), markTimeout)
+func (w *markWatch) find(ctx context.Context, ports func(context.Context) ([]string, error)) {
+	ctx, cancel := context.WithTimeout(ctx, markTimeout)
 	defer cancel()
-	var losses []doctor.Trouble
-	ports, err := w.ports(ctx)
-	began := time.Now()
+	w.mu.Lock()
+	links := slices.Clone(w.links)
+	w.mu.Unlock()
+	var losses doctor.Losses
+	devices, err := ports(ctx)
 	if err == nil {
-		losses, err = doctor.Losses(w.mask, ports, links)
+		losses, err = doctor.LookLosses(w.mask, devices, links)
 	}
-	shared := doctor.MarkTrouble(ctx, w.mask)
-	took := time.Since(began)
+	shared := doctor.MarkTrouble(ctx, w.mask, w.auto)
+	if ctx.Err() != nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.busy, w.next, w.shared = false, time.Now().Add(max(markPause, markPart*took)), shared
+	w.shared = shared
 	if err == nil { // else what was found last counts
-		w.losses = losses
+		w.losses, w.way, w.revisions = losses.Troubles, losses.Way, losses.Revisions
 	}
 }

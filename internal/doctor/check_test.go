@@ -167,6 +167,9 @@ func TestChecks(t *testing.T) {
 			h.Config.Value.MarkMask = usual
 			h.Marks.Users = []MarkUser{{Rule: "ip rule", Bits: 0x10000, Reads: true}}
 		}, "mark", Warning, "compares 0x10000", "mark_mask: 0xfffe0000"},
+		{"the agent is to choose bits, and there are none", func(h *Host) {
+			h.Config.Value.MarkAuto, h.Marks.Users = true, []MarkUser{{Rule: "ip rule", Bits: allBits, Reads: true}}
+		}, "mark", Warning, "leaves no run of 4", "a mask"},
 		{"rules are hidden", func(h *Host) { h.Marks.Unread, h.Config.Value.MarkMask = []error{errors.New("nft: no")}, usual }, "mark", Unknown, "nft: no", "root"},
 		{"no tool shows rules", func(h *Host) { h.Marks.Unread, h.Config.Value.MarkMask = []error{errNoReader}, usual }, "mark", Unknown, "neither", "install"},
 		{"a full disk", func(h *Host) { h.Disks[1].Trouble = "the disk is full" }, "disk", Fails, "/var/log/weir: the disk is full", "make room"},

@@ -82,8 +82,8 @@ type Marks struct {
 }
 
 // Losing is a device in which packets lose what they carry: of a kind that does so, or with a filter
-// of another program that does.
-type Losing struct{ Name, Kind, Filter string }
+// or a tcx program of another owner that does.
+type Losing struct{ Name, Kind, Filter, Program string }
 
 // MarkUser is one rule that writes or compares bits of the mark.
 type MarkUser struct {

@@ -61,7 +61,7 @@ func Look(ctx context.Context, o Options) Host {
 	for _, l := range h.Links {
 		links = append(links, l.Name)
 	}
-	h.Marks.Losing, _ = lookLosing(nil, links)
+	h.Marks.Losing, _, _ = lookLosing(nil, links)
 	h.Engines = lookEngines(ctx, h.Config)
 	_, err := exec.LookPath("dockerd")
 	h.Dockerd = err == nil
@@ -79,6 +79,9 @@ func lookConfig(file string, optional bool) Seen[config.Config] {
 	c, err := config.Load(file)
 	if optional && errors.Is(err, fs.ErrNotExist) {
 		return Seen[config.Config]{Value: config.Default()}
+	}
+	if c.MarkAuto {
+		c.MarkMask = uint32(KeptMask(c.StateDir))
 	}
 	return Seen[config.Config]{c, err}
 }

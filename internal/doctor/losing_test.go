@@ -59,21 +59,48 @@ func TestLosses(t *testing.T) {
 			}
 			tried++
 			for mask, want := range map[plan.Mask]bool{0: test.found, plan.UsualMask: false} {
-				losses, err := Losses(mask, []string{"port0"}, []string{"link0"})
+				found, err := LookLosses(mask, []string{"port0"}, []string{"link0"})
 				if err != nil {
 					t.Fatal(err)
 				}
-				found := slices.ContainsFunc(losses, func(l Trouble) bool {
+				named := slices.ContainsFunc(found.Troubles, func(l Trouble) bool {
 					return l.About == test.device && strings.Contains(l.Seen, "may end with OK") && strings.Contains(l.Remedy, "mark_mask")
 				})
-				if found != want {
-					t.Errorf("%s, mask %#x: found %v, want %v: %+v", test.name, uint32(mask), found, want, losses)
+				if named != want {
+					t.Errorf("%s, mask %#x: found %v, want %v: %+v", test.name, uint32(mask), named, want, found.Troubles)
 				}
 			}
 		}()
 	}
 	if tried < 2 {
 		t.Error("the test shows nothing")
+	}
+}
+
+// A filter in a block that devices share is found at each of them.
+func TestLossesInSharedBlocks(t *testing.T) {
+	ns := netnstest.Enter(t)
+	ns.Run("ip", "link", "add", "port0", "type", "veth", "peer", "name", "port1")
+	ns.Run("ip", "link", "add", "br0", "type", "bridge")
+	ns.Run("tc", "qdisc", "add", "dev", "port0", "ingress_block", "22", "clsact")
+	ns.Run("tc", "qdisc", "add", "dev", "br0", "egress_block", "22", "clsact")
+	named := func() (names []string) {
+		found, err := LookLosses(0, []string{"port0"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range found.Troubles {
+			names = append(names, l.About)
+		}
+		slices.Sort(names)
+		return names
+	}
+	if n := named(); len(n) > 0 {
+		t.Errorf("%q before there is a filter", n)
+	}
+	ns.Run("tc", "filter", "add", "block", "22", "pref", "7", "protocol", "ip", "u32", "match", "u32", "0", "0", "flowid", "1:5")
+	if n := named(); !slices.Equal(n, []string{"br0", "port0"}) {
+		t.Errorf("%q, want br0 and port0", n)
 	}
 }
 
@@ -84,11 +111,11 @@ func TestTunnelLosesClasses(t *testing.T) {
 		t.Skipf("skipped: this kernel has no WireGuard: %s", out)
 	}
 	named := func(links ...string) bool {
-		losses, err := Losses(plan.UsualMask, nil, links)
+		losses, err := LookLosses(plan.UsualMask, nil, links)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.ContainsFunc(losses, func(l Trouble) bool { return l.About == "wg0" && strings.Contains(l.Remedy, "as a link") })
+		return slices.ContainsFunc(losses.Troubles, func(l Trouble) bool { return l.About == "wg0" && strings.Contains(l.Remedy, "as a link") })
 	}
 	if named() {
 		t.Error("a tunnel that is down is named")

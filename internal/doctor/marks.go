@@ -42,7 +42,7 @@ func marks(h Host) []Finding {
 		}
 	}
 	if mask == 0 {
-		return append(losing, h.sealed()...)
+		return append(losing, append(h.sealed(), h.awaited()...)...)
 	}
 	all := losing
 	for _, why := range h.Marks.Unread {
@@ -70,6 +70,18 @@ func (h Host) sealed() []Finding {
 		seen += fmt.Sprintf("; beside Cilium, which uses five bits of skb->tc_index, it has room for %d workloads and for no queues inside them, unless mark_mask names bits of the mark", plan.Carrier{Cilium: true}.MaxClasses()-1)
 	}
 	return ok(seen)
+}
+
+// awaited says which bits the agent takes when it starts, where it is to choose them and has not.
+func (h Host) awaited() []Finding {
+	if h.Config.Err != nil || !h.Config.Value.MarkAuto {
+		return nil
+	}
+	mask, why := h.choose(0)
+	if mask == 0 {
+		return warning(why.Seen, why.Remedy)
+	}
+	return ok(fmt.Sprintf("mark_mask is auto: the agent takes %#x when it starts", uint32(mask)))
 }
 
 // freeBits names bits for mark_mask, where there is none.

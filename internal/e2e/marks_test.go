@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -300,7 +303,8 @@ func TestMaskOfOthers(t *testing.T) {
 // problem waits until an agent has a problem of a kind, or has none, and returns it.
 func (a *agent) problem(kind string, there bool) (found event.Fault) {
 	a.t.Helper()
-	await(a.t, 2*time.Minute, fmt.Sprintf("problem %s: %v", kind, there), func() error {
+	defer func(began time.Time) { a.t.Logf("problem %s: %v after %v", kind, there, time.Since(began)) }(time.Now())
+	await(a.t, said, fmt.Sprintf("problem %s: %v", kind, there), func() error {
 		status, err := a.Status(context.Background())
 		if err != nil {
 			return err
@@ -317,6 +321,73 @@ func (a *agent) problem(kind string, there bool) (found event.Fault) {
 	return found
 }
 
+// Where the agent chooses the bits of the mark, others' rules do the same as without Weir; what others
+// do with these bits later is said, and the next agent chooses other ones.
+func TestMaskChosen(t *testing.T) {
+	r := newRouter(t)
+	vpn := products[0]
+	without, err := r.observe(vpn.rules)
+	if err != nil {
+		t.Skipf("skipped: this kernel has no such rules: %v", err)
+	}
+	r.host.must("set the rules", r.sh(vpn.rules))
+	r.configure("mark_mask: auto\n" + routedQueues)
+	a := r.start()
+	r.known(a)
+	chosen := func(want string) {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(r.stateDir(), "mark_mask"))
+		if err != nil || strings.TrimSpace(string(text)) != want {
+			t.Errorf("chosen %q (%v), want %s", text, err, want)
+		}
+	}
+	chosen("0xfffe")
+	r.host.must("forget the rules", r.sh(forget))
+	with, err := r.observe(vpn.rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.unchanged(vpn.name, without, with)
+	r.host.must("another comes", r.sh("iptables -w -A FORWARD -m mark --mark 0x10/0x10 -j ACCEPT"))
+	if p := a.problem(event.MarkShared, true); !strings.Contains(p.Text, "0x10 of Weir's bits 0xfffe") || !strings.Contains(p.Remedy, "start the agent again: it takes 0xfffe0000") {
+		t.Errorf("%v", p)
+	}
+	a.kill()
+	a = r.start()
+	r.known(a)
+	chosen("0xfffe0000")
+	r.host.must("all bits are another's", r.sh("nft 'add table ip every; add chain ip every c { type filter hook prerouting priority mangle; }; add rule ip every c meta mark set 7'"))
+	if p := a.problem(event.MarkShared, true); !strings.Contains(p.Remedy, "a mask") {
+		t.Errorf("%v", p)
+	}
+	a.kill()
+	a = r.start()
+	r.known(a)
+	if p := a.problem(event.MarkShared, true); !strings.Contains(p.Text, "no run of 4") {
+		t.Errorf("%v", p)
+	}
+}
+
+// ending attaches a tcx program that ends the chain to a device of the router.
+func (r *router) ending(name string, hook ebpf.AttachType) (l link.Link) {
+	r.t.Helper()
+	r.host.must("attach a program", r.host.do(func() error {
+		dev, err := net.InterfaceByName(name)
+		if err != nil {
+			return err
+		}
+		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "theirs", Type: ebpf.SchedCLS, License: "GPL", AttachType: hook,
+			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
+		if err != nil {
+			return err
+		}
+		defer prog.Close()
+		l, err = link.AttachTCX(link.TCXOptions{Interface: dev.Index, Program: prog, Attach: hook})
+		return err
+	}))
+	return l
+}
+
 // weir status names the device in which packets lose their class because of a filter of another
 // program, as long as it is there.
 func TestFilterOfOthers(t *testing.T) {
@@ -331,4 +402,14 @@ func TestFilterOfOthers(t *testing.T) {
 	}
 	r.host.run("tc filter del dev w2 ingress pref 7 protocol ip u32")
 	a.problem(event.ClassLost, false)
+
+	// The kernel sends no notice of tcx programs. One at a port is no matter: Weir's goes first.
+	port := r.ending("w3", ebpf.AttachTCXIngress)
+	bridge := r.ending("br0", ebpf.AttachTCXIngress)
+	if p := a.problem(event.ClassLost, true); p.Subject.Name != "br0" || !strings.Contains(p.Text, `the tcx program "theirs"`) || !strings.Contains(p.Remedy, "TCX_NEXT") {
+		t.Errorf("%v", p)
+	}
+	bridge.Close()
+	a.problem(event.ClassLost, false)
+	port.Close()
 }

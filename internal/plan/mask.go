@@ -22,6 +22,9 @@ const UsualMask Mask = 0xffff0000
 // queueBits is the number of bits that number policy.MaxQueues queues.
 const queueBits = 3
 
+// LeastMaskBits is how many bits a mask has at least.
+const LeastMaskBits = queueBits + 1
+
 // Check refuses a mask that is not one run of bits, or that leaves no bit for
 // the class. The error is a *invalid.Error.
 func (m Mask) Check() error {
@@ -32,10 +35,10 @@ func (m Mask) Check() error {
 	switch {
 	case m == 0 || bits.LeadingZeros32(uint32(m))+width+bits.TrailingZeros32(uint32(m)) != 32:
 		return fail("its bits must be next to each other", fmt.Sprintf("write one such as %#x", uint32(UsualMask)))
-	case width < queueBits+1:
+	case width < LeastMaskBits:
 		return fail(fmt.Sprintf("%d bits are too few, the queue takes %d and the class at least 1", width, queueBits),
 			fmt.Sprintf("give it %d bits or more; %d number all %d classes, as in %#x",
-				queueBits+1, queueBits+bits.Len(MaxClasses-1), MaxClasses, uint32(UsualMask)))
+				LeastMaskBits, queueBits+bits.Len(MaxClasses-1), MaxClasses, uint32(UsualMask)))
 	}
 	return nil
 }

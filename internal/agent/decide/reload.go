@@ -63,7 +63,7 @@ func NeedRestart(before, next config.Config) []string {
 		{"cluster", !reflect.DeepEqual(before.Cluster, next.Cluster)},
 		{"docker", before.Docker != next.Docker},
 		{"group", before.Group != next.Group},
-		{"mark_mask", before.MarkMask != next.MarkMask},
+		{"mark_mask", before.MarkMask != next.MarkMask || before.MarkAuto != next.MarkAuto},
 		{"metrics", !reflect.DeepEqual(before.Metrics, next.Metrics)},
 		{"profile", before.Profile != next.Profile},
 		{"sdn", before.SDN != next.SDN},

@@ -59,10 +59,16 @@ func parentsOnTheWay(d netlink.Link, port, link bool) []uint32 {
 		return []uint32{netlink.HANDLE_MIN_INGRESS}
 	case link:
 		return []uint32{netlink.HANDLE_MIN_EGRESS}
-	case slices.Contains([]string{"device", "veth", "tuntap", "tun", "ifb", "dummy"}, d.Type()):
-		return nil // of something else
+	case !Between(d):
+		return nil
 	}
 	return []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS}
+}
+
+// Between reports whether a device that is neither a workload's nor a link may be on the way from one
+// to the other, by its kind: a bridge, a VLAN, a tunnel.
+func Between(d netlink.Link) bool {
+	return !slices.Contains([]string{"device", "veth", "tuntap", "tun", "ifb", "dummy"}, d.Type())
 }
 
 // mayEndOK reports whether a filter that is not Weir's may have the kernel write a class id. One

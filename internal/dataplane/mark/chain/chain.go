@@ -52,6 +52,30 @@ func (n Names) Before(ifindex int, hook ebpf.AttachType, own ebpf.ProgramID) (st
 	return "", nil
 }
 
+// At returns the name of a program of another owner at a device, at either hook, "" if there is
+// none.
+func (n Names) At(ifindex int) string {
+	for _, hook := range hooks {
+		if name, err := n.Before(ifindex, hook, 0); err == nil && name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// hooks are those of tcx.
+var hooks = []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress}
+
+// Revision returns a number that changes with the programs at a device.
+func Revision(ifindex int) (sum uint64) {
+	for _, hook := range hooks {
+		if all, err := link.QueryPrograms(link.QueryOptions{Target: ifindex, Attach: hook}); err == nil { // else it has none
+			sum = sum<<32 + all.Revision
+		}
+	}
+	return sum
+}
+
 // of returns the name of a program; that of one that was unloaded since is none of others.
 func (n Names) of(id ebpf.ProgramID) (string, error) {
 	if name, ok := n[id]; ok {

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// The kernel sends notices of most of what takes the class or the mark from packets: of devices,
+// qdiscs, filters of tc, rules of policy routing, and nftables. It sends none of tcx programs, and
+// none of the older tables of iptables.
+
+// noticed are the kinds of notices of NETLINK_ROUTE that count. Those of classes are left out: the
+// fallback changes its own all the time.
+var noticed = []uint16{unix.RTM_NEWLINK, unix.RTM_DELLINK, unix.RTM_NEWQDISC, unix.RTM_DELQDISC,
+	unix.RTM_NEWTFILTER, unix.RTM_DELTFILTER, unix.RTM_NEWRULE, unix.RTM_DELRULE}
+
+// followChanges reports that something has changed, until ctx ends.
+func followChanges(ctx context.Context, changed chan<- struct{}) {
+	follow(ctx, changed, unix.NETLINK_ROUTE, noticed, unix.RTNLGRP_LINK, unix.RTNLGRP_TC, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
+	follow(ctx, changed, unix.NETLINK_NETFILTER, nil, unix.NFNLGRP_NFTABLES)
+}
+
+// report says that something has changed, to a channel that holds one such report.
+func report(changed chan<- struct{}) {
+	select {
+	case changed <- struct{}{}:
+	default:
+	}
+}
+
+// follow reports notices of the given kinds, nil = of all. A kernel without the protocol sends none.
+func follow(ctx context.Context, changed chan<- struct{}, protocol int, kinds []uint16, groups ...uint) {
+	socket, err := nl.Subscribe(protocol, groups...)
+	if err != nil {
+		return // the look that is due every 10 s finds what there is
+	}
+	stop := context.AfterFunc(ctx, socket.Close)
+	go func() {
+		defer stop()
+		for ctx.Err() == nil {
+			notices, _, err := socket.Receive()
+			if err != nil && !errors.Is(err, unix.ENOBUFS) { // else some are lost
+				return
+			}
+			if err == nil && kinds != nil && !slices.ContainsFunc(notices, func(n syscall.NetlinkMessage) bool { return slices.Contains(kinds, n.Header.Type) }) {
+				continue
+			}
+			report(changed)
+		}
+	}()
+}
+
+// olderTables reports whether rules of iptables may be there of which the kernel sends no notice.
+func olderTables() bool {
+	for _, file := range []string{"/proc/net/ip_tables_names", "/proc/net/ip6_tables_names"} {
+		if names, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(names)) != "" {
+			return true
+		}
+	}
+	return false
+}
