@@ -25,6 +25,7 @@ type other struct {
 	name string
 	tc   string // as tc takes it; "" = a tcx program
 	undo string // what takes it away
+	nft  string // the family of a table of nftables, whose text is tc: its rules count packets
 	// Of a tcx program: where, its verdict, and whether it is put at the head.
 	dev     string
 	hook    ebpf.AttachType
@@ -51,6 +52,9 @@ var others = []other{
 	{name: "a tag at the link", tc: "filter add dev up0 egress pref 7" + udp + " match ip dport 7002 0xffff action vlan push id 9", undo: "filter del dev up0 egress pref 7", loses: true},
 	{name: "a program at the port's head that ends the chain", dev: "c1", hook: ebpf.AttachTCXEgress, verdict: 0, head: true},
 	{name: "a program at the port's tail", dev: "c1", hook: ebpf.AttachTCXEgress, verdict: -1},
+	{name: "rules of the bridge by device", nft: "bridge", tc: `chain f { type filter hook forward priority 0; iifname "up0" oifname "c2" udp dport 7001 counter drop; iifname "up0" oifname "c1" udp dport 7001 counter; iifname "weir-ib-up0" counter; }`},
+	{name: "rules at the port's egress", nft: "netdev", tc: `chain e { type filter hook egress device "c2" priority 0; udp dport 7002 counter drop; udp dport 7001 counter; }`},
+	{name: "rules at what the link receives", nft: "netdev", tc: `chain i { type filter hook ingress device "up0" priority 0; ip daddr 10.77.0.2 udp dport 7002 counter drop; iifname "up0" udp dport 7001 counter; }`},
 	{name: "a program that drops at the other port", dev: "c2", hook: ebpf.AttachTCXEgress, verdict: 2},
 	{name: "a program at what the port sends that ends the chain", dev: "c1", hook: ebpf.AttachTCXIngress, verdict: 0, head: true},
 	{name: "a program at the link's head that ends the chain", dev: "up0", hook: ebpf.AttachTCXEgress, verdict: 0, head: true},
@@ -64,11 +68,30 @@ type placed struct {
 	count *ebpf.Map
 }
 
+// comes returns the command that puts it there, unless it is a tcx program.
+func (o other) comes() []string {
+	if o.nft != "" {
+		return []string{"nft", "table " + o.table() + " {\n" + o.tc + "\n}"}
+	}
+	return append([]string{"tc"}, strings.Fields(o.tc)...)
+}
+
+// goes returns the command that takes it away.
+func (o other) goes() []string {
+	if o.nft != "" {
+		return []string{"nft", "delete table " + o.table()}
+	}
+	return append([]string{"tc"}, strings.Fields(o.undo)...)
+}
+
+// table names its table of nftables. Two of one family differ in the first letter of their chain.
+func (o other) table() string { return o.nft + " theirs_" + o.tc[len("chain "):len("chain ")+1] }
+
 // place puts it there. A clsact, or an ingress qdisc, is where its owner has put it before.
 func (b *bed) place(o other, head bool) *placed {
 	b.T.Helper()
 	if o.tc != "" {
-		b.Netns.Run(append([]string{"tc"}, strings.Fields(o.tc)...)...)
+		b.Netns.Run(o.comes()...)
 		return &placed{other: o}
 	}
 	count, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
@@ -119,17 +142,22 @@ func counting(count *ebpf.Map, verdict int32) asm.Instructions {
 
 func (p *placed) takeAway(b *bed) {
 	if p.tc != "" {
-		b.Netns.Run(append([]string{"tc"}, strings.Fields(p.undo)...)...)
+		b.Netns.Run(p.goes()...)
 		return
 	}
 	p.link.Close()
 }
+
+var counted = regexp.MustCompile(`counter packets \d+`)
 
 var sentStats = regexp.MustCompile(`Sent \d+ bytes \d+ pkt( \(dropped \d+)?`)
 
 // seen returns what it has counted.
 func (p *placed) seen(b *bed) string {
 	b.T.Helper()
+	if p.nft != "" {
+		return fmt.Sprint(counted.FindAllString(b.Netns.Run("nft", "list table "+p.table()), -1))
+	}
 	if p.tc != "" {
 		words := strings.Fields(p.undo)
 		where := words[3:]
