@@ -6,14 +6,17 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"weir/internal/api"
 	"weir/internal/config"
+	"weir/internal/dataplane/device"
 	"weir/internal/doctor"
 	"weir/internal/event"
 	"weir/internal/plan"
+	"weir/internal/policy"
 )
 
 const (
@@ -26,8 +29,8 @@ const (
 	markTimeout = time.Minute
 )
 
-// markWatch finds out, aside of the agent's goroutine, where packets lose their class and who else
-// uses the bits of mark_mask.
+// markWatch finds out, aside of the agent's goroutine, where packets lose their class, who else uses
+// the bits of mark_mask, and which filters of others do not see packets as without Weir.
 type markWatch struct {
 	mask plan.Mask
 	auto bool   // the agent has chosen them
@@ -35,11 +38,13 @@ type markWatch struct {
 
 	changed chan struct{} // holds one report
 
-	mu     sync.Mutex
-	links  []string
-	names  []string // of workloads
-	losses []doctor.Trouble
-	shared doctor.Trouble
+	mu      sync.Mutex
+	links   []string
+	names   []string // of workloads
+	ingress string   // a link whose ingress is steered, "" = there is none
+	losses  []doctor.Trouble
+	skipped []doctor.Trouble
+	shared  doctor.Trouble
 
 	// Of run: the devices between workloads and links, and what there was of tcx programs there.
 	way       []int
@@ -65,11 +70,18 @@ func (w *markWatch) look(s *event.Sight) {
 	for _, l := range w.losses {
 		s.Report(event.ClassLost, event.Finding{Subject: event.Subject{Type: event.Device, Name: l.About}, Text: l.Seen, Remedy: l.Remedy})
 	}
+	for _, l := range w.skipped {
+		s.Report(event.FilterSkipped, event.Finding{Subject: event.Subject{Type: event.Device, Name: l.About}, Text: l.Seen, Remedy: l.Remedy})
+	}
 	if w.shared.Seen != "" {
 		s.Report(event.MarkShared, event.Finding{Subject: event.Subject{Type: event.Configuration, Name: w.file}, Text: w.shared.About + ": " + w.shared.Seen, Remedy: w.shared.Remedy})
 	}
 	var links, names []string
+	ingress := ""
 	for _, l := range s.Links {
+		if l.Direction == string(policy.Ingress) && ingress == "" {
+			ingress, _, _ = strings.Cut(l.Device, " ") // the zone
+		}
 		if !slices.Contains(links, l.Device) {
 			links = append(links, l.Device)
 		}
@@ -77,10 +89,10 @@ func (w *markWatch) look(s *event.Sight) {
 	for _, o := range s.Objects {
 		names = append(names, o.Name)
 	}
-	if !slices.Equal(links, w.links) || !slices.Equal(names, w.names) {
+	if ingress != w.ingress || !slices.Equal(links, w.links) || !slices.Equal(names, w.names) {
 		report(w.changed)
 	}
-	w.links, w.names = links, names
+	w.links, w.names, w.ingress = links, names, ingress
 }
 
 // run looks at the host until ctx ends: when it has changed, and from time to time. ports returns
@@ -119,12 +131,16 @@ func (w *markWatch) find(ctx context.Context, ports func(context.Context) ([]str
 	ctx, cancel := context.WithTimeout(ctx, markTimeout)
 	defer cancel()
 	w.mu.Lock()
-	links := slices.Clone(w.links)
+	links, ingress := w.links, w.ingress
 	w.mu.Unlock()
 	var losses doctor.Losses
+	var skipped []doctor.Trouble
 	devices, err := ports(ctx)
 	if err == nil {
 		losses, err = doctor.LookLosses(w.mask, devices, links)
+	}
+	if err == nil && ingress != "" {
+		skipped, err = doctor.SkippedFilters(devices, device.IFB{Link: ingress, Ingress: true}.Back())
 	}
 	shared := doctor.MarkTrouble(ctx, w.mask, w.auto)
 	if ctx.Err() != nil {
@@ -134,6 +150,7 @@ func (w *markWatch) find(ctx context.Context, ports func(context.Context) ([]str
 	defer w.mu.Unlock()
 	w.shared = shared
 	if err == nil { // else what was found last counts
+		w.skipped = skipped
 		w.losses, w.way, w.revisions = losses.Troubles, losses.Way, losses.Revisions
 	}
 }

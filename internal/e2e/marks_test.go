@@ -382,10 +382,36 @@ func (r *router) ending(name string, hook ebpf.AttachType) (l link.Link) {
 			return err
 		}
 		defer prog.Close()
-		l, err = link.AttachTCX(link.TCXOptions{Interface: dev.Index, Program: prog, Attach: hook})
+		l, err = link.AttachTCX(link.TCXOptions{Interface: dev.Index, Program: prog, Attach: hook, Anchor: link.Head()})
 		return err
 	}))
 	return l
+}
+
+// first returns the name of the program that runs first at a device of the router.
+func (r *router) first(name string, hook ebpf.AttachType) (found string) {
+	r.t.Helper()
+	r.host.must("read the programs", r.host.do(func() error {
+		dev, err := net.InterfaceByName(name)
+		if err != nil {
+			return err
+		}
+		all, err := link.QueryPrograms(link.QueryOptions{Target: dev.Index, Attach: hook})
+		if err != nil || len(all.Programs) == 0 {
+			return err
+		}
+		prog, err := ebpf.NewProgramFromID(all.Programs[0].ID)
+		if err != nil {
+			return err
+		}
+		defer prog.Close()
+		info, err := prog.Info()
+		if err == nil {
+			found = info.Name
+		}
+		return err
+	}))
+	return found
 }
 
 // weir status names the device in which packets lose their class because of a filter of another
@@ -405,6 +431,13 @@ func TestFilterOfOthers(t *testing.T) {
 
 	// The kernel sends no notice of tcx programs. One at a port is no matter: Weir's goes first.
 	port := r.ending("w3", ebpf.AttachTCXIngress)
+	await(t, said, "Weir's program goes first again, and it is said", func() error {
+		status, err := a.Status(context.Background())
+		if err != nil || status.Events.Open["repaired"] > 0 && r.first("w3", ebpf.AttachTCXIngress) == "weir_mark_port" {
+			return err
+		}
+		return fmt.Errorf("first is %s, events %v", r.first("w3", ebpf.AttachTCXIngress), status.Events.Open)
+	})
 	bridge := r.ending("br0", ebpf.AttachTCXIngress)
 	if p := a.problem(event.ClassLost, true); p.Subject.Name != "br0" || !strings.Contains(p.Text, `the tcx program "theirs"`) || !strings.Contains(p.Remedy, "TCX_NEXT") {
 		t.Errorf("%v", p)
@@ -412,4 +445,19 @@ func TestFilterOfOthers(t *testing.T) {
 	bridge.Close()
 	a.problem(event.ClassLost, false)
 	port.Close()
+}
+
+// weir status names the filter at a workload's device that sees another device than without Weir, as
+// long as the link's ingress is steered.
+func TestFilterByDevice(t *testing.T) {
+	r := newRouter(t)
+	r.configureLinks(", ingress: 20mbit", "")
+	a := r.start()
+	r.known(a)
+	r.host.must("add a filter", r.sh("tc qdisc add dev w2 clsact 2>/dev/null || true; tc filter add dev w2 egress pref 7 protocol ip u32 match u32 0 0 indev up0 flowid 1:5"))
+	if p := a.problem(event.FilterSkipped, true); p.Subject.Name != "w2" || !strings.Contains(p.Text, "u32 pref 7") || !strings.Contains(p.Text, "weir-ib-up0") {
+		t.Errorf("%v", p)
+	}
+	r.host.run("tc filter del dev w2 egress pref 7 protocol ip u32")
+	a.problem(event.FilterSkipped, false)
 }
