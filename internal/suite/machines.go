@@ -97,7 +97,7 @@ func (m machines) weir(name string, args ...string) step {
 // version 2.
 func (m machines) devices() []step {
 	return []step{
-		alone(m.tests("7.3", "doctor", "-test.run", "^Test(Losses|TunnelLosesClasses)$")),
+		alone(m.tests("7.3", "doctor", "-test.run", "^Test(Losses|LossesInSharedBlocks|TunnelLosesClasses|UsersOfTheMark|SkippedFilters)$")),
 		alone(m.tests("7.3", "discover", "-test.run", "^TestNetns")),
 		alone(m.tests("7.3", "cgroup", "-test.run", "^TestInner$")),
 	}
@@ -147,7 +147,7 @@ const documentedTests = "Documented"
 // taken away, left behind and found again.
 const (
 	agentTests     = "SecondAgent|Disturbed|PolicyChanges|Churn|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|TwoLinks|TwoAgents|UpgradeUnderLoad|RulesFill|QueuesUnder|DisciplineChanges|GroupChanges|Inside|Reservation|TargetsAtRandom|Groups$|GroupRefusals|RequestsBesideBulk|RulesOfOthers|SecondBridge|NestedPorts|TestVerify$"
-	longOrders     = "^TestOthersWorkAsWithoutWeir$/^order_[23]$" // two of the four orders are enough there
+	longOrders     = "^TestOthersWorkAsWithoutWeir$/^order_[23]$|^TestOthersStayAsTheyAre$/^zone_true$" // half of them is enough there
 	agentTestsElse = "PolicyChanges|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|UpgradeUnderLoad|GroupChanges"
 )
 
