@@ -21,6 +21,7 @@ import (
 
 const (
 	markPause = 10 * time.Second       // between two looks, where the kernel has noticed no change
+	markBlind = time.Second            // the same, where it notices none of some rules
 	markNear  = 250 * time.Millisecond // between two, where it has
 	// markPart bounds what looking takes of a CPU in the long run, where there are many filters or
 	// rules, or they change all the time; markBurst is what it may take at once.
@@ -101,15 +102,15 @@ func (w *markWatch) run(ctx context.Context, ports func(context.Context) ([]stri
 	followChanges(ctx, w.changed)
 	near := time.NewTicker(markNear)
 	defer near.Stop()
-	var due time.Time // a look without a change
+	var due, next time.Time // a look without a change; one with a change
 	left, at := markBurst, time.Now()
 	for again := true; ; {
 		now := time.Now()
 		left, at = min(left+now.Sub(at)/markPart, markBurst), now
-		if left > 0 && (again || w.silentChange() || now.After(due)) {
+		if left > 0 && now.After(next) && (again || doctor.Revisions(w.way) != w.revisions || now.After(due)) {
 			w.find(ctx, ports)
 			left -= time.Since(now)
-			again, due = false, time.Now().Add(markPause)
+			again, due, next = false, time.Now().Add(w.pause()), time.Now().Add(markNear)
 		}
 		select {
 		case <-ctx.Done():
@@ -121,9 +122,12 @@ func (w *markWatch) run(ctx context.Context, ports func(context.Context) ([]stri
 	}
 }
 
-// silentChange reports whether something may have changed of which the kernel sends no notice.
-func (w *markWatch) silentChange() bool {
-	return doctor.Revisions(w.way) != w.revisions || (w.mask != 0 || w.auto) && olderTables()
+// pause returns how long a look holds if there is no notice of a change.
+func (w *markWatch) pause() time.Duration {
+	if (w.mask != 0 || w.auto) && olderTables() {
+		return markBlind
+	}
+	return markPause
 }
 
 // find looks at the host.
