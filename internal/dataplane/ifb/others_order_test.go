@@ -110,8 +110,9 @@ func crowded(t *testing.T, kind string) *bed {
 	b.Netns.Run("ip", "link", "add", "ids", "type", "veth", "peer", "name", "ids0")
 	b.Netns.Run("ip", "link", "set", "ids0", "up")
 	b.Netns.Run("ip", "link", "set", "ids", "up")
-	for _, dev := range []string{"c1", "br0", "up0"} {
-		b.Netns.Run("tc", "qdisc", "add", "dev", dev, "clsact")
+	b.Netns.Run("tc", "qdisc", "add", "dev", "c1", "clsact")
+	for _, dev := range []string{"br0", "up0"} {
+		b.Netns.Run("tc", "qdisc", "add", "dev", dev, "ingress_block", "22", "clsact")
 	}
 	b.Netns.Run("tc", "qdisc", "add", "dev", "c2", "ingress")
 	return b

@@ -48,6 +48,7 @@ var others = []other{
 	{name: "a mirror at the bridge", tc: "filter add dev br0 egress pref 7" + udp + " action mirred egress mirror dev ids continue", undo: "filter del dev br0 egress pref 7"},
 	{name: "a mirror at the link", tc: "filter add dev up0 egress pref 6" + udp + " action mirred egress mirror dev ids continue", undo: "filter del dev up0 egress pref 6"},
 	{name: "a drop at the link", tc: "filter add dev up0 egress pref 5" + udp + " match ip dport 7001 0xffff action drop", undo: "filter del dev up0 egress pref 5"},
+	{name: "a mirror in a block of devices", tc: "filter add block 22 pref 7" + udp + " action mirred egress mirror dev ids continue", undo: "filter del block 22 pref 7"},
 	{name: "a program at the link's tail", dev: "up0", hook: ebpf.AttachTCXEgress, verdict: -1},
 	{name: "a tag at the link", tc: "filter add dev up0 egress pref 7" + udp + " match ip dport 7002 0xffff action vlan push id 9", undo: "filter del dev up0 egress pref 7", loses: true},
 	{name: "a program at the port's head that ends the chain", dev: "c1", hook: ebpf.AttachTCXEgress, verdict: 0, head: true},
@@ -159,9 +160,8 @@ func (p *placed) seen(b *bed) string {
 		return fmt.Sprint(counted.FindAllString(b.Netns.Run("nft", "list table "+p.table()), -1))
 	}
 	if p.tc != "" {
-		words := strings.Fields(p.undo)
-		where := words[3:]
-		return strings.Join(sentStats.FindAllString(b.Netns.Run(append([]string{"tc", "-s", "filter", "show", "dev"}, where...)...), -1), ", ")
+		where := strings.Fields(p.undo)[2:] // filter del ...
+		return strings.Join(sentStats.FindAllString(b.Netns.Run(append([]string{"tc", "-s", "filter", "show"}, where...)...), -1), ", ")
 	}
 	var n uint64
 	if err := p.count.Lookup(uint32(0), &n); err != nil {
