@@ -454,6 +454,13 @@ func TestFilterByDevice(t *testing.T) {
 	r.configureLinks(", ingress: 20mbit", "")
 	a := r.start()
 	r.known(a)
+	last := fmt.Sprintf("w%d", routedBoxes)
+	await(t, 20*time.Second, "what the workloads receive is steered", func() error {
+		if name := r.first(last, ebpf.AttachTCXEgress); name != "weir_rules_take" {
+			return fmt.Errorf("first at %s is %q", last, name)
+		}
+		return nil
+	})
 	r.host.must("add a filter", r.sh("tc qdisc add dev w2 clsact 2>/dev/null || true; tc filter add dev w2 egress pref 7 protocol ip u32 match u32 0 0 indev up0 flowid 1:5"))
 	if p := a.problem(event.FilterSkipped, true); p.Subject.Name != "w2" || !strings.Contains(p.Text, "u32 pref 7") || !strings.Contains(p.Text, "weir-ib-up0") {
 		t.Errorf("%v", p)
