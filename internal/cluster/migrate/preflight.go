@@ -255,7 +255,7 @@ func examineNetwork(p Plan) (list []Finding) {
 	}
 	if len(c.Bound) > 0 && !moves {
 		for _, n := range c.Networks {
-			if n.Driver == "host" || n.Driver == "null" {
+			if n.Driver == "null" {
 				return list
 			}
 		}

@@ -97,7 +97,7 @@ func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, 
 	}
 	if c.Running && c.Pid > 0 {
 		c.MemoryBytes = process.Memory(c.Pid)
-		c.Connections, c.Bound = process.Sockets(c.Pid)
+		c.Connections, c.Bound = process.Sockets(c.Pid, p.pid)
 		if c.Obstacles, err = unmovable(ctx, e.client, p, r); err != nil {
 			return c, definite(ctx, err)
 		}

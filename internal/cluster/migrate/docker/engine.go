@@ -105,9 +105,10 @@ func (p place) file(path string) string {
 	return filepath.Join("/proc", strconv.Itoa(p.pid), "root", path)
 }
 
-// command returns a command that runs among the daemon's mounts.
+// command returns a command that runs among the daemon's mounts and in its network namespace:
+// CRIU takes its own for the host's, in which it must not drop every packet.
 func (p place) command(ctx context.Context, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "nsenter", append([]string{"--mount=/proc/" + strconv.Itoa(p.pid) + "/ns/mnt", "--", "env", "PATH=" + p.path}, args...)...)
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--mount=/proc/" + strconv.Itoa(p.pid) + "/ns/mnt", "--net=/proc/" + strconv.Itoa(p.pid) + "/ns/net", "--", "env", "PATH=" + p.path}, args...)...)
 }
 
 // Copy finds the container that was created for a migration.

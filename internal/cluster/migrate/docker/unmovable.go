@@ -23,7 +23,7 @@ const secondLook = 300 * time.Millisecond
 // unmovable returns what stands against a dump of a container as its processes are now: what
 // CRIU cannot dump, and containers and processes that share a namespace with it.
 func unmovable(ctx context.Context, engine *client.Client, p place, r container.InspectResponse) ([]migrate.Finding, error) {
-	list := process.Undumpable(r.State.Pid)
+	list := append(process.Undumpable(r.State.Pid), process.HostConnections(r.State.Pid, p.pid)...)
 	others, err := engine.ContainerList(ctx, container.ListOptions{All: true})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,7 +63,10 @@ type inspection struct {
 	Name      string
 	Image     string // its id
 	ImageName string
-	State     struct {
+	// StaticDir is the folder in which podman keeps the container's checkpoint.
+	StaticDir  string
+	OCIRuntime string
+	State      struct {
 		Running, Paused bool
 		Pid             int
 	}
@@ -136,7 +140,7 @@ func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, 
 	}
 	if c.Running && c.Pid > 0 {
 		c.MemoryBytes = process.Memory(c.Pid)
-		c.Connections, c.Bound = process.Sockets(c.Pid)
+		c.Connections, c.Bound = process.Sockets(c.Pid, os.Getpid())
 	}
 	c.Obstacles = obstacles(r)
 	if c.Running && c.Pid > 0 {
@@ -187,5 +191,5 @@ func (e *Engine) unmovable(ctx context.Context, r inspection) []migrate.Finding 
 		return fmt.Sprintf("%.12s", found[1])
 	}
 	look := func() []process.Stranger { return process.Strangers(r.State.Pid, r.ID, os.Getpid()) }
-	return append(process.Undumpable(r.State.Pid), process.Staying(look, nameOf, func() { time.Sleep(secondLook) })...)
+	return slices.Concat(process.Undumpable(r.State.Pid), process.HostConnections(r.State.Pid, os.Getpid()), process.Staying(look, nameOf, func() { time.Sleep(secondLook) }))
 }

@@ -141,12 +141,82 @@ func Descendants(init int) []int {
 // States of a socket in /proc/net, in hexadecimal.
 const (
 	tcpEstablished = "01"
+	tcpTimeWait    = "06"
+	tcpClose       = "07"
 	tcpListen      = "0A"
 )
 
 // Sockets lists the established TCP connections in a process's network namespace that
-// lead out of it, and the sockets that are bound to an address of its devices.
-func Sockets(pid int) (connections []migrate.Connection, bound []string) {
+// lead out of it, and the sockets that are bound to an address of its devices. In the
+// namespace of host, a process of the engine's, the sockets of the process and those below it
+// alone count, and connections not at all: see HostConnections.
+func Sockets(pid, host int) (connections []migrate.Connection, bound []string) {
+	own := owned(pid, host)
+	eachSocket(pid, func(s socketLine) {
+		if s.local.Addr().IsLoopback() || own != nil && !own[s.inode] {
+			return
+		}
+		switch {
+		case s.tcp && s.state == tcpEstablished && s.remote.Addr() != s.local.Addr() && own == nil:
+			connections = append(connections, migrate.Connection{Local: s.local.String(), Remote: s.remote.String()})
+		case (!s.tcp || s.state == tcpListen) && !s.local.Addr().IsUnspecified() && !s.local.Addr().IsMulticast():
+			bound = append(bound, s.protocol+" "+s.local.String())
+		}
+	})
+	return connections, bound
+}
+
+// HostConnections returns a finding if a container in the network of its host has TCP
+// connections. They cannot go with it, and CRIU stops each by rules among the host's own while
+// it writes them down.
+func HostConnections(init, host int) (list []migrate.Finding) {
+	own := owned(init, host)
+	if own == nil {
+		return nil
+	}
+	var found []socketLine
+	eachSocket(init, func(s socketLine) {
+		if s.tcp && s.state != tcpListen && s.state != tcpClose && s.state != tcpTimeWait && own[s.inode] {
+			found = append(found, s)
+		}
+	})
+	if len(found) > 0 {
+		list = append(list, migrate.Finding{Code: "host-network", Refuses: true,
+			Msg:    fmt.Sprintf("it is in the network of its host and has %d TCP connections there, such as %s with %s, which would be cut off", len(found), found[0].local, found[0].remote),
+			Remedy: "wait until they end, or start it in a network of its own"})
+	}
+	return list
+}
+
+// owned returns the inodes of the sockets of a process and those below it, nil if its network
+// namespace is not that of host.
+func owned(init, host int) map[string]bool {
+	if ns := namespaceOf(init, "net"); ns == "" || ns != namespaceOf(host, "net") {
+		return nil
+	}
+	list := map[string]bool{}
+	for _, pid := range Descendants(init) {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is a good one
+		for _, file := range files {
+			to, _ := os.Readlink(file) // it may have just been closed
+			if inode, ok := strings.CutPrefix(to, "socket:["); ok {
+				list[strings.TrimSuffix(inode, "]")] = true
+			}
+		}
+	}
+	return list
+}
+
+// socketLine is a line of /proc/net/tcp and its like.
+type socketLine struct {
+	tcp           bool
+	protocol      string // tcp or udp
+	local, remote netip.AddrPort
+	state, inode  string
+}
+
+// eachSocket calls f for each TCP and UDP socket in a process's network namespace.
+func eachSocket(pid int, f func(socketLine)) {
 	for _, file := range []string{"tcp", "tcp6", "udp", "udp6"} {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, file))
 		if err != nil {
@@ -154,23 +224,18 @@ func Sockets(pid int) (connections []migrate.Connection, bound []string) {
 		}
 		for line := range strings.Lines(string(text)) {
 			fields := strings.Fields(line)
-			if len(fields) < 4 {
+			if len(fields) < 10 {
 				continue
 			}
-			local, errLocal := endpoint(fields[1])
-			remote, errRemote := endpoint(fields[2])
-			if errors.Join(errLocal, errRemote) != nil || local.Addr().IsLoopback() {
-				continue
-			}
-			switch {
-			case strings.HasPrefix(file, "tcp") && fields[3] == tcpEstablished && remote.Addr() != local.Addr():
-				connections = append(connections, migrate.Connection{Local: local.String(), Remote: remote.String()})
-			case (strings.HasPrefix(file, "udp") || fields[3] == tcpListen) && !local.Addr().IsUnspecified() && !local.Addr().IsMulticast():
-				bound = append(bound, strings.TrimSuffix(file, "6")+" "+local.String())
+			s := socketLine{tcp: strings.HasPrefix(file, "tcp"), protocol: strings.TrimSuffix(file, "6"), state: fields[3], inode: fields[9]}
+			var errLocal, errRemote error
+			s.local, errLocal = endpoint(fields[1])
+			s.remote, errRemote = endpoint(fields[2])
+			if errors.Join(errLocal, errRemote) == nil {
+				f(s)
 			}
 		}
 	}
-	return connections, bound
 }
 
 // endpoint reads "0100007F:1F90": an address in words of the machine's byte order and

@@ -103,35 +103,40 @@ func TestNestedNamespace(t *testing.T) {
 	}
 }
 
+// startProgram starts a program that ends with the test.
+func startProgram(t *testing.T, args ...string) int {
+	t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return cmd.Process.Pid
+}
+
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain")
+		}
+	}
+}
+
 // TestStrangers: a process that has entered a namespace is found, once it has stayed.
 func TestStrangers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: it needs root")
 	}
-	start := func(args ...string) int {
-		cmd := exec.Command(args[0], args[1:]...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-		return cmd.Process.Pid
-	}
-	until := func(ok func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("waited in vain")
-			}
-		}
-	}
-	own := start("unshare", "--net", "sleep", "600")
+	own := startProgram(t, "unshare", "--net", "sleep", "600")
+	until := func(ok func() bool) { t.Helper(); waitFor(t, ok) }
 	until(func() bool { return namespaceOf(own, "net") != namespaceOf(os.Getpid(), "net") })
 	look := func() []Stranger { return Strangers(own, "id-of-a-container", os.Getpid()) }
 	if found := look(); len(found) > 0 {
 		t.Errorf("alone: %v", found)
 	}
-	other := start("nsenter", "--net=/proc/"+strconv.Itoa(own)+"/ns/net", "sleep", "601")
+	other := startProgram(t, "nsenter", "--net=/proc/"+strconv.Itoa(own)+"/ns/net", "sleep", "601")
 	until(func() bool { return len(look()) > 0 })
 	nobody := func(string) string { return "" }
 	list := Staying(look, nobody, func() {})
