@@ -94,7 +94,7 @@ func (l *Local) load() error {
 			continue
 		}
 		l.watch(c)
-		go l.holdAgain(c)
+		go l.holdAgain(c, c.Order.Move, c.Order.Container.Name)
 	}
 	return nil
 }
@@ -255,19 +255,39 @@ func (l *Local) restore(ctx context.Context, o Order) (out Outcome, err error) {
 	return out, l.engine.Hold(ctx, o)
 }
 
+// holdEvery is the time between two attempts of holdAgain's.
+const holdEvery = 200 * time.Millisecond
+
 // holdAgain holds a copy of which a former process may have died between its restore
-// and its being held.
-func (l *Local) holdAgain(c *incoming) {
+// and its being held. The restore may be under way still, so it looks until the probation ends.
+func (l *Local) holdAgain(c *incoming, move, workload string) {
+	told := false
+	for {
+		err := l.tryHold(c)
+		if err == nil {
+			return
+		}
+		if codeOf(err) != CodeGone && !told {
+			told = true
+			l.log.Warn("a copy cannot be held, trying again", "workload", workload, "move", move, "err", err)
+		}
+		time.Sleep(holdEvery)
+	}
+}
+
+// tryHold holds a copy on probation. It returns an error if it is to be tried again.
+func (l *Local) tryHold(c *incoming) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.Fate != fateProbation {
-		return
+	l.mu.Lock()
+	closing := l.closing
+	l.mu.Unlock()
+	if closing || c.Fate != fateProbation || !time.Now().Before(c.Until) {
+		return nil
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), c.Until)
 	defer cancel()
-	if err := l.engine.Hold(ctx, c.Order); err != nil && codeOf(err) != CodeGone {
-		l.log.Warn("a copy cannot be held", "workload", c.Order.Container.Name, "move", c.Order.Move, "err", err)
-	}
+	return l.engine.Hold(ctx, c.Order)
 }
 
 // after has f called at a time, in the place of what was to be called before. The copy is

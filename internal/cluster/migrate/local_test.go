@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,4 +66,49 @@ func TestEndedCopiesAreForgotten(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slow is an engine that restores a copy some time after its caller has died.
+type slow struct {
+	obedient
+	restored time.Time
+	held     *atomic.Bool
+}
+
+func (e slow) Hold(context.Context, migrate.Order) error {
+	if time.Now().Before(e.restored) {
+		return &migrate.Error{Code: migrate.CodeGone, Msg: "the copy is no more"}
+	}
+	e.held.Store(true)
+	return nil
+}
+
+func (slow) Copy(context.Context, string) (string, bool, error) { return "", false, nil }
+
+// TestALateRestoreIsHeld: an agent dies while its engine restores a copy, and the next one is
+// there before the engine has done so. The copy is held all the same.
+func TestALateRestoreIsHeld(t *testing.T) {
+	dir := t.TempDir()
+	o := migrate.Order{Move: "m-1", From: "a", To: "b", Lease: 30 * time.Second, Container: migrate.Container{Name: "web"}}
+	synctest.Test(t, func(t *testing.T) {
+		e := slow{restored: time.Now().Add(2 * time.Second), held: &atomic.Bool{}}
+		l, err := migrate.NewLocal("b", e, dir, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Do(t.Context(), migrate.StepRestore, o); err == nil { // it "dies": the engine has no copy yet
+			t.Fatal("restored")
+		}
+		_ = l.Close()
+		l, err = migrate.NewLocal("b", e, dir, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if !e.held.Load() {
+			t.Error("the copy runs, and is not held")
+		}
+		_ = l.Close()
+		synctest.Wait()
+	})
 }
