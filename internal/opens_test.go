@@ -52,6 +52,7 @@ var past = map[string]string{
 	"cluster/migrate/remains/freeze.go":       kernels,
 	"cluster/migrate/remains/half.go":         kernels,
 	"cluster/migrate/remains/rules.go":        kernels,
+	"cluster/migrate/remains/state.go":        kernels,
 	"cluster/profile/perf.go":                 kernels,
 	"cluster/profile/reader.go":               kernels,
 	"config/files.go":                         "weir config check, for the user who asks",

@@ -464,6 +464,10 @@ func (b *faultBed) verify(title string, f *faults, name, where string, r migrate
 }
 
 func TestMain(m *testing.M) {
+	if socket := os.Getenv(helperSocket); socket != "" {
+		fmt.Fprintln(os.Stderr, serveHelper(socket)) // which ends with an error alone
+		os.Exit(1)
+	}
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // the registry's: every layer that it does not have yet
 	os.Exit(m.Run())

@@ -3,10 +3,14 @@
 package podman
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"time"
 
 	"weir/internal/cluster/migrate"
@@ -16,6 +20,9 @@ import (
 
 // clearTimeout bounds how long it may take to tidy up after a dump or a restore that failed.
 const clearTimeout = 20 * time.Second
+
+// idPattern is that of podman's ids.
+var idPattern = regexp.MustCompile("^[0-9a-f]{64}$")
 
 // preCopy writes the memory of the container, which runs on.
 func (e *Engine) preCopy(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
@@ -78,13 +85,47 @@ func (e *Engine) restore(ctx context.Context, o migrate.Order) error {
 	if err == nil {
 		return nil
 	}
+	return errors.Join(err, e.endHalf(ctx, o))
+}
+
+// settle waits until no program is at work on an order: podman, the runtime, CRIU. When podman
+// or its caller is killed, those below go on. What does not end in time is ended.
+func (e *Engine) settle(ctx context.Context, o migrate.Order) error {
+	if !idPattern.MatchString(o.Container.ID) {
+		return &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("%.100q is no id of a container", o.Container.ID)}
+	}
+	finders := []func() []int{
+		remains.With(e.archive(o.Move)), remains.With(e.memory(o.Move)), remains.On(o.Container.ID, remains.Checkpoint), remains.On(o.Container.ID, remains.Restore),
+	}
+	_, err := remains.End(ctx, func() (pids []int) {
+		for _, find := range finders {
+			pids = append(pids, find()...)
+		}
+		return pids
+	})
+	return err
+}
+
+// endHalf ends what a restore that failed has left of a container, also if the caller has given
+// up. A container that podman calls running stays.
+func (e *Engine) endHalf(ctx context.Context, o migrate.Order) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearTimeout)
 	defer cancel()
-	if r, inspectErr := e.inspect(ctx, o.Container.ID); noContainer(inspectErr) || inspectErr == nil && !r.State.Running {
-		_, halfErr := remains.Half(ctx, remains.Here, o.Container.ID)
-		err = errors.Join(err, halfErr)
+	id := o.Container.ID
+	if err := e.settle(ctx, o); err != nil {
+		return err
 	}
-	return err
+	r, err := e.inspect(ctx, id)
+	switch {
+	case noContainer(err):
+	case err != nil:
+		return err
+	case r.State.Running || r.State.Paused:
+		return nil
+	}
+	// The id came by an order, and may be that of another engine's container.
+	_, err = remains.Half(ctx, remains.Here, "libpod-"+id)
+	return errors.Join(err, remains.State(ctx, remains.Here, id, cmp.Or(r.OCIRuntime, "runc")))
 }
 
 // clear takes away what a dump that was killed has left in a container that runs: CRIU itself,
@@ -110,6 +151,9 @@ func (e *Engine) clear(ctx context.Context, id string) (note string, err error) 
 // thaw brings the container back on this node. Its archive has all of it, so the old
 // one may go first; if this is interrupted there, the next call goes on.
 func (e *Engine) thaw(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	if err := e.settle(ctx, o); err != nil {
+		return out, err
+	}
 	if out.Note, err = e.clear(ctx, o.Container.ID); err != nil && !noContainer(err) {
 		return out, err
 	}
@@ -121,18 +165,44 @@ func (e *Engine) thaw(ctx context.Context, o migrate.Order) (out migrate.Outcome
 		return out, e.tidy(o.Move)
 	}
 	if _, statErr := os.Stat(e.archive(o.Move)); statErr != nil {
-		out.Note = "started anew with its files, without its memory: it has no checkpoint"
-		_, err = e.run(ctx, "start", "--", o.Container.ID)
-		return out, err
+		if out.Note, err = e.startInPlace(ctx, r, o); err != nil {
+			return out, err
+		}
+	} else {
+		if err := e.remove(ctx, o.Container.ID); err != nil {
+			return out, err
+		}
+		if err := e.restore(ctx, o); err != nil {
+			return out, err
+		}
 	}
-	if err := e.remove(ctx, o.Container.ID); err != nil {
-		return out, err
+	if note := e.announce(ctx, o.Container.ID); note != "" {
+		out.Note = strings.TrimPrefix(out.Note+"; "+note, "; ")
 	}
-	if err := e.restore(ctx, o); err != nil {
-		return out, err
-	}
-	out.Note = e.announce(ctx, o.Container.ID)
 	return out, e.tidy(o.Move)
+}
+
+// startInPlace starts a container of which no archive was made: from its checkpoint, if podman
+// was killed when the container had been dumped, else with its files alone.
+func (e *Engine) startInPlace(ctx context.Context, r inspection, o migrate.Order) (note string, err error) {
+	why := "it has no checkpoint"
+	if _, err := os.Stat(filepath.Join(r.StaticDir, "checkpoint", "inventory.img")); err == nil {
+		args := []string{"container", "restore", "--file-locks"}
+		if len(o.Container.Connections) > 0 && !o.CloseConnections {
+			args = append(args, "--tcp-established")
+		}
+		if _, err = e.run(ctx, append(args, "--", o.Container.ID)...); err == nil {
+			return "", nil
+		}
+		why = err.Error()
+		if err := e.endHalf(ctx, o); err != nil {
+			return "", err
+		}
+	}
+	if _, err := e.run(ctx, "start", "--", o.Container.ID); err != nil {
+		return "", err
+	}
+	return "started anew with its files, without its memory: " + why, nil
 }
 
 // announce tells the networks of a container that runs here now where its addresses are. That

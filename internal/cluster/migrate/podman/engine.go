@@ -158,18 +158,35 @@ func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (ou
 		err = e.remove(ctx, o.Container.ID, "-v")
 		err = errors.Join(err, e.tidy(o.Move))
 	case migrate.StepDiscard:
-		if id, _, copyErr := e.Copy(ctx, o.Move); copyErr != nil {
-			return out, copyErr
-		} else if id != "" {
-			err = e.remove(ctx, id, "-f", "-v", "-t", "0")
-		}
-		err = errors.Join(err, e.tidy(o.Move))
+		err = e.discard(ctx, o)
 	case migrate.StepThaw:
 		return e.thaw(ctx, o)
 	default:
 		err = &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("podman takes no step %s; leave --approach and --registry out", step)}
 	}
 	return out, err
+}
+
+// discard removes the copy, if it has come that far, and what a restore has left of it. The
+// files go last: a discard that fails is made again.
+func (e *Engine) discard(ctx context.Context, o migrate.Order) error {
+	if _, err := os.Stat(e.arrived(o.Move)); errors.Is(err, fs.ErrNotExist) {
+		return e.tidy(o.Move)
+	}
+	if err := e.settle(ctx, o); err != nil {
+		return err
+	}
+	id, _, err := e.Copy(ctx, o.Move)
+	if err == nil && id != "" {
+		err = e.remove(ctx, id, "-f", "-v", "-t", "0")
+	}
+	if err == nil {
+		err = e.endHalf(ctx, o)
+	}
+	if err != nil {
+		return err
+	}
+	return e.tidy(o.Move)
 }
 
 func (e *Engine) tidy(move string) (err error) {

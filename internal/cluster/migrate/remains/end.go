@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,6 +57,16 @@ func At(folder string) func() []int {
 			}
 			cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
 			return err == nil && strings.HasPrefix(cwd, folder+"/")
+		})
+	}
+}
+
+// With returns a function that finds the processes that have a path, or one that begins with it,
+// in their command line.
+func With(path string) func() []int {
+	return func() []int {
+		return find(func(_ int, args []string) bool {
+			return slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, path) })
 		})
 	}
 }
