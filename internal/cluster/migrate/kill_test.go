@@ -205,7 +205,7 @@ func (b *faultBed) killMove(t *testing.T, set trap, i int, k kill, name, title s
 	b.t = t
 	p := b.check(name, "a", "b", migrate.Request{})
 	b.must(p.Err())
-	p.Order.Lease = 8 * time.Second
+	p.Order.Lease, p.Order.PreCopy = 8*time.Second, false // without which a move goes on
 	j, err := b.journals.Begin(p.Order)
 	b.must(err)
 	killed := set.killAt(t, b.Node(k.node), criuLogs[k.node], k.mark, k.program)

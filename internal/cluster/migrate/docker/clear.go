@@ -4,6 +4,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -39,7 +40,7 @@ func endHalf(ctx context.Context, engine *client.Client, p place, id string) err
 		return nil // the answer was lost, or the caller has given up
 	}
 	_, err = remains.Half(ctx, p.remains(), id)
-	return err
+	return errors.Join(err, remains.State(ctx, p.remains(), id, "runc"))
 }
 
 func (p place) remains() remains.Place { return remains.Place{Root: p.file("/"), Command: p.command} }

@@ -125,7 +125,8 @@ func (e *Engine) endHalf(ctx context.Context, o migrate.Order) error {
 	}
 	// The id came by an order, and may be that of another engine's container.
 	_, err = remains.Half(ctx, remains.Here, "libpod-"+id)
-	return errors.Join(err, remains.State(ctx, remains.Here, id, cmp.Or(r.OCIRuntime, "runc")))
+	runtime := cmp.Or(r.OCIRuntime, "runc")
+	return errors.Join(err, remains.State(ctx, remains.Here, id, runtime, "/run/"+runtime))
 }
 
 // clear takes away what a dump that was killed has left in a container that runs: CRIU itself,

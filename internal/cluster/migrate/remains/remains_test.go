@@ -234,3 +234,38 @@ func TestProgramsAtWork(t *testing.T) {
 		t.Errorf("another program: %v", err)
 	}
 }
+
+// TestStateOfARuntime: the mount that runc has made for CRIU, and its state, go; those of
+// another container stay.
+func TestStateOfARuntime(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: it needs root")
+	}
+	if !has("runc") {
+		t.Skip("skipped: no runc here")
+	}
+	root := t.TempDir()
+	for _, id := range []string{"one", "two"} {
+		dir := filepath.Join(root, id, rootOfCRIU)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount(t.TempDir(), dir, "", unix.MS_BIND, ""); err != nil {
+			t.Skipf("skipped: nothing can be mounted here: %v", err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	}
+	self := Place{Root: "/proc/" + strconv.Itoa(os.Getpid()) + "/root", Command: Here.Command}
+	if mounts, err := self.mounts(); err != nil || !slices.Contains(mounts, filepath.Join(root, "one", rootOfCRIU)) {
+		t.Errorf("by way of /proc: %v", err)
+	}
+	for range 2 { // the second time there is nothing
+		if err := State(t.Context(), self, "one", "runc"); err != nil {
+			t.Error(err)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(root, "*", "*"))
+	if err != nil || !slices.Equal(left, []string{filepath.Join(root, "two", rootOfCRIU)}) {
+		t.Errorf("left: %q, %v", left, err)
+	}
+}

@@ -16,25 +16,28 @@ import (
 const rootOfCRIU = "criu-root"
 
 // State removes what a runtime that was killed during a restore has left of a container in its
-// own folder: with that there, it would take no other container of the id. runtime is the
-// runtime's command, with its --root if that is not the default. No container of the id may run.
-func State(ctx context.Context, p Place, id string, runtime ...string) error {
+// own folder: a mount, and its state, with which it would take no other container of the id.
+// runtime is the runtime's program, roots are folders in which it keeps states, beside those in
+// which a mount is found. No container of the id may run.
+func State(ctx context.Context, p Place, id, runtime string, roots ...string) error {
 	mounts, err := p.mounts()
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, dir := range mounts {
-		if filepath.Base(dir) != rootOfCRIU || filepath.Base(filepath.Dir(dir)) != id {
-			continue
-		}
-		if out, err := p.Command(ctx, "umount", dir).CombinedOutput(); err != nil {
-			errs = append(errs, fmt.Errorf("unmount %s: %w: %s", dir, err, strings.TrimSpace(string(out))))
+	try := func(args ...string) {
+		if out, err := p.Command(ctx, args...).CombinedOutput(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out))))
 		}
 	}
-	// With --force it is no error that there is nothing.
-	if out, err := p.Command(ctx, append(runtime, "delete", "--force", id)...).CombinedOutput(); err != nil {
-		errs = append(errs, fmt.Errorf("%s delete: %w: %s", runtime[0], err, strings.TrimSpace(string(out))))
+	for _, dir := range mounts {
+		if own := filepath.Dir(dir); filepath.Base(dir) == rootOfCRIU && filepath.Base(own) == id {
+			try("umount", dir)
+			roots = append(roots, filepath.Dir(own))
+		}
+	}
+	for _, root := range roots {
+		try(runtime, "--root", root, "delete", "--force", id) // it is no error that there is nothing
 	}
 	return errors.Join(errs...)
 }
@@ -42,7 +45,7 @@ func State(ctx context.Context, p Place, id string, runtime ...string) error {
 // mounts lists the paths at which something is mounted, the last first.
 func (p Place) mounts() (list []string, err error) {
 	file := "/proc/self/mountinfo"
-	if proc, ok := strings.CutSuffix(p.Root, "/root/"); ok {
+	if proc, ok := strings.CutSuffix(filepath.Clean(p.Root), "/root"); ok {
 		file = proc + "/mountinfo"
 	}
 	text, err := os.ReadFile(file)
