@@ -33,7 +33,7 @@ type Cluster struct {
 	sw     netns.NsHandle
 	nodes  []*Node
 	server *http.Server
-	made   []string // folders in /etc that did not exist before
+	made   []func() error // what gives folders in /etc back
 
 	mu    sync.Mutex
 	ports map[string]string // of the switch: device, by the name of the plugged-in end
@@ -93,9 +93,11 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 func (c *Cluster) start(ctx context.Context, o Options) error {
 	// Made before any engine and removed after all: each hides them behind its own.
 	for _, folder := range []string{"/etc/docker", "/etc/criu"} {
-		if os.Mkdir(folder, 0o755) == nil {
-			c.made = append(c.made, folder)
+		giveBack, err := dockertest.Borrow(folder)
+		if err != nil {
+			return err
 		}
+		c.made = append(c.made, giveBack)
 	}
 	var err error
 	if c.sw, err = newSwitch(); err != nil {
@@ -242,8 +244,8 @@ func (c *Cluster) Stop() error {
 		errs = append(errs, c.sw.Close())
 	}
 	errs = append(errs, os.RemoveAll(c.Dir))
-	for _, folder := range c.made {
-		errs = append(errs, os.Remove(folder))
+	for _, giveBack := range c.made {
+		errs = append(errs, giveBack())
 	}
 	return errors.Join(errs...)
 }

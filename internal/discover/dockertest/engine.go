@@ -47,7 +47,7 @@ type Engine struct {
 	netns     netns.NsHandle
 	client    *client.Client
 	daemon    *daemon
-	made      []string // folders in /etc that did not exist before
+	borrowed  []func() error // what gives folders in /etc back
 	imageDone bool
 }
 
@@ -97,9 +97,11 @@ func StartWith(ctx context.Context, o Options) (*Engine, error) {
 		hidden = append(hidden, "/etc/criu")
 	}
 	for _, folder := range hidden {
-		if os.Mkdir(folder, 0o755) == nil {
-			e.made = append(e.made, folder)
+		giveBack, err := Borrow(folder)
+		if err != nil {
+			return nil, errors.Join(err, e.Stop())
 		}
+		e.borrowed = append(e.borrowed, giveBack)
 	}
 	if err := e.up(ctx); err != nil {
 		return nil, errors.Join(err, e.Stop())
@@ -270,8 +272,8 @@ func (e *Engine) Stop() error {
 	}
 	e.endShims()
 	errs = append(errs, removeCgroups(e.cgroup()), os.RemoveAll(e.dir))
-	for _, folder := range e.made {
-		errs = append(errs, os.Remove(folder))
+	for _, giveBack := range e.borrowed {
+		errs = append(errs, giveBack())
 	}
 	return errors.Join(errs...)
 }
