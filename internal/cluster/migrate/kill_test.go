@@ -160,6 +160,7 @@ var kills = []kill{
 	{"a", "criu", "net: Collecting netns", false},
 	{"a", "criu", "Dumping task (pid", true},
 	{"a", "criu", "Writing image inventory", true},
+	{"a", "criu", "Unfreezing tasks into", false}, // all is written, and the processes are killed
 	{"a", "runc", freezes, true},
 	{"a", "runc+criu", freezes, false}, // as with the helper's unit
 	{"a", "runc", "net: Collecting netns", true},

@@ -30,6 +30,8 @@ const (
 	clearTimeout = 20 * time.Second
 	thawAttempts = 6
 	thawPause    = 500 * time.Millisecond // after which containerd has forgotten a failed restore
+	killTime     = time.Second            // in which a process that CRIU has killed ends
+	killPoll     = 10 * time.Millisecond
 )
 
 // smallImage is up to which size, in bytes, a file of a checkpoint takes Docker's way
@@ -70,7 +72,7 @@ func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outco
 		return out, err
 	}
 	if err := e.dump(ctx, f, r.State.Pid, o); err != nil {
-		if !alive(r.State) && f.dumped() {
+		if f.dumped() && ends(r.State) {
 			return out, err // the container goes back from it
 		}
 		return out, errors.Join(err, f.remove())
@@ -91,6 +93,17 @@ func alive(s *container.State) bool {
 	}
 	_, fields, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(fields, "Z") && !strings.HasPrefix(fields, "X")
+}
+
+// ends says whether a container's first process ends in these moments. CRIU kills it when all is
+// written, and a kill takes effect when what CRIU froze runs again.
+func ends(s *container.State) bool {
+	for deadline := time.Now().Add(killTime); alive(s); time.Sleep(killPoll) {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
 }
 
 // settled returns a container once Docker has noticed what became of its process.
