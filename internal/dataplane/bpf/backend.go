@@ -39,6 +39,7 @@ type Backend struct {
 	repeat bool     // an agent before may have written what it did not live to announce
 	broken bool     // parts of obj are gone that cannot be put back: it has to be replaced
 	away   bool     // obj is whole, and not the device's root qdisc
+	held   bool     // a qdisc of Weir's was the device's root when this process looked last, or it was set by it
 	sent   sent     // by all classes that there ever were
 	spoilt []uint32 // entries of the ring whose configuration another program has changed
 }
@@ -153,7 +154,7 @@ func (b *Backend) take(scheduler string) (fresh bool, err error) {
 		return false, errors.Join(b.obj.repin(dir), b.putBack())
 	}
 	b.drop()
-	if err := b.conn.Take(b.dev, b.opts, b.log); err != nil {
+	if err := b.conn.Take(b.dev, b.opts, b.held, b.log); err != nil {
 		return false, err
 	}
 	b.obj, err = load(buildFor(b.opts.Small), scheduler, b.opts.Carrier())
@@ -166,13 +167,13 @@ func (b *Backend) putBack() error {
 	if !b.away {
 		return nil
 	}
-	if err := b.conn.Take(b.dev, b.opts, b.log); err != nil {
+	if err := b.conn.Take(b.dev, b.opts, b.held, b.log); err != nil {
 		return err
 	}
 	if err := b.conn.SetRoot(b.dev, device.Qdisc{Kind: b.obj.kind}); err != nil {
 		return err
 	}
-	b.away = false
+	b.away, b.held = false, true
 	return nil
 }
 
@@ -188,6 +189,7 @@ func (b *Backend) find() error {
 	if dev.Index != b.dev.Index || b.broken {
 		b.drop()
 	}
+	b.held = b.held && dev.Index == b.dev.Index
 	b.dev = dev
 	if b.broken {
 		return nil
@@ -204,6 +206,7 @@ func (b *Backend) find() error {
 	}
 	attached, err := b.attached()
 	b.away = err == nil && !attached
+	b.held = b.held || attached
 	return err
 }
 
@@ -240,7 +243,7 @@ func (b *Backend) attach() error {
 	if err := b.conn.SetRoot(b.dev, device.Qdisc{Kind: b.obj.kind}); err != nil {
 		return err
 	}
-	b.broken = false
+	b.broken, b.held = false, true
 	return nil
 }
 

@@ -5,6 +5,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -22,6 +23,8 @@ type Conn struct {
 	links *netlink.Handle  // devices
 	route *nl.SocketHandle // everything of tc, as raw attributes
 	inode uint64           // of the namespace
+
+	takenBack []time.Time // when roots were taken back from another program, of the last minute
 }
 
 // Open connects to the calling thread's network namespace.

@@ -10,8 +10,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -107,7 +109,7 @@ func TestTakeSaysWhatIsLost(t *testing.T) {
 	host.Run("tc", "filter", "add", "dev", "lo", "parent", "1:", "u32", "match", "u32", "0", "0", "flowid", "1:1")
 	opts := dataplane.Options{Force: true, StateDir: t.TempDir()}
 	var log bytes.Buffer
-	if err := c.Take(lookup(t, c, "lo"), opts, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+	if err := c.Take(lookup(t, c, "lo"), opts, false, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
 		t.Fatal(err)
 	}
 	if want := `cannot_be_restored="2 classes, 1 inner qdiscs, 2 filters"`; !strings.Contains(log.String(), want) &&
@@ -125,7 +127,7 @@ func TestTakeAtASwitch(t *testing.T) {
 		"handle 1: htb": true, "handle 1: pfifo": false, "handle 8001: htb": false, "htb": false, "pfifo": false,
 	} {
 		host.Run(append(strings.Fields("tc qdisc replace dev lo root"), strings.Fields(qdisc)...)...)
-		err := c.Take(lookup(t, c, "lo"), opts, slog.New(slog.DiscardHandler))
+		err := c.Take(lookup(t, c, "lo"), opts, false, slog.New(slog.DiscardHandler))
 		if taken != (err == nil) || !taken && !errors.Is(err, dataplane.ErrForeignQdisc) {
 			t.Errorf("%s: %v, want taken = %v", qdisc, err, taken)
 		}
@@ -133,6 +135,46 @@ func TestTakeAtASwitch(t *testing.T) {
 	}
 	if (Qdisc{Kind: "netem", Handle: 1 << 16}).OfSwitch() {
 		t.Error("netem 1: may be a person's")
+	}
+}
+
+// A manager of networks that sets its qdisc in Weir's place gets it back with a cleanup. One that does
+// nothing else has the device after a while.
+func TestTakeBack(t *testing.T) {
+	host := netnstest.Enter(t)
+	c := open(t)
+	opts := dataplane.Options{StateDir: t.TempDir()}
+	lo := lookup(t, c, "lo")
+	var log bytes.Buffer
+	take := func(held bool) error { return c.Take(lo, opts, held, slog.New(slog.NewTextHandler(&log, nil))) }
+	for i := range mostTakenBack {
+		host.Run("tc", "qdisc", "replace", "dev", "lo", "root", "handle", "5:", "pfifo", "limit", strconv.Itoa(70+i))
+		if err := take(true); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+		host.Run("tc", "qdisc", "del", "dev", "lo", "root")
+		host.Run("tc", "qdisc", "add", "dev", "lo", "root", "handle", "77e1:", "pfifo")
+		if err := take(true); err != nil {
+			t.Fatalf("of Weir's own: %v", err)
+		}
+	}
+	if log.Len() > 0 {
+		t.Errorf("it is said twice: %s", log.String())
+	}
+	if err := c.GiveBack(lo, opts, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	if root := host.Run("tc", "qdisc", "show", "dev", "lo"); !strings.Contains(root, "pfifo 5: root refcnt 2 limit 89p") {
+		t.Errorf("after cleanup there is %s", root)
+	}
+	if err := take(true); !errors.Is(err, dataplane.ErrForeignQdisc) || !strings.Contains(err.Error(), "21 times within a minute") {
+		t.Errorf("once more: %v", err)
+	}
+	if err := take(false); !errors.Is(err, dataplane.ErrForeignQdisc) || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("where Weir was not: %v", err)
+	}
+	if c.takeBack(time.Now().Add(time.Minute)) != true {
+		t.Error("not taken back after a minute")
 	}
 }
 
@@ -156,7 +198,7 @@ func TestFormer(t *testing.T) {
 		}
 	}
 	check("before Weir came", want)
-	if err := c.Take(lookup(t, c, "v0"), opts, slog.New(slog.DiscardHandler)); err != nil {
+	if err := c.Take(lookup(t, c, "v0"), opts, false, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	host.Run("tc", "qdisc", "replace", "dev", "v0", "root", "handle", fmt.Sprintf("%x:", HandleMajor), "htb")

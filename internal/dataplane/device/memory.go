@@ -10,7 +10,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
+	"time"
 
 	"weir/internal/atomicfile"
 	"weir/internal/dataplane"
@@ -40,9 +43,10 @@ func (m memory) qdisc() Qdisc {
 // remembers the present one. It changes nothing in the kernel. If Weir's own
 // qdisc is there already, it does nothing. A qdisc that a user or another program set is
 // refused with dataplane.ErrForeignQdisc unless opts.Force, or opts.Switch of one that may be Open
-// vSwitch's, says otherwise. log is
-// the link's: it names the device.
-func (c *Conn) Take(dev Device, opts dataplane.Options, log *slog.Logger) error {
+// vSwitch's, says otherwise, or Weir held the root until then: a manager of networks sets its qdisc anew
+// with each change of its own, and weir.yaml names the device. A program that does nothing
+// else wins after mostTakenBack times a minute. log is the link's: it names the device.
+func (c *Conn) Take(dev Device, opts dataplane.Options, held bool, log *slog.Logger) error {
 	root, err := c.Root(dev)
 	if err != nil {
 		return err
@@ -54,23 +58,56 @@ func (c *Conn) Take(dev Device, opts dataplane.Options, log *slog.Logger) error 
 	if m.Leaf, m.Queues, err = c.leaves(dev, root); err != nil {
 		return err
 	}
+	var before memory
+	_ = Recall(memoryPath(opts, dev), &before) // what cannot be read is written anew
 	if root.Foreign() {
-		ofSwitch := opts.Switch && root.OfSwitch()
-		if !opts.Force && !ofSwitch {
-			return fmt.Errorf("%s: %w (%s); replace it with --force, or take it away with: tc qdisc del dev %s root",
-				dev.Name, dataplane.ErrForeignQdisc, root, dev.Name)
+		why, err := c.mayReplace(dev, root, opts, held)
+		if err != nil {
+			return err
 		}
 		if m.Lost, err = c.losses(dev, root); err != nil {
 			return err
 		}
-		why := "--force says so"
-		if ofSwitch {
-			why = "Open vSwitch leaves the device to Weir"
+		if !held || m.Lost != before.Lost { // else the agent says that the root was replaced, once a minute
+			log.Warn("replacing a qdisc of another program", "why", why,
+				"qdisc", root.String(), "cannot_be_restored", m.Lost)
 		}
-		log.Warn("replacing a qdisc of another program", "why", why,
-			"qdisc", root.String(), "cannot_be_restored", m.Lost)
+	}
+	if reflect.DeepEqual(m, before) {
+		return nil // the disk may be a flash card
 	}
 	return Remember(memoryPath(opts, dev), m)
+}
+
+// mayReplace returns why a qdisc that Weir did not set may be replaced, or the refusal.
+func (c *Conn) mayReplace(dev Device, root Qdisc, opts dataplane.Options, held bool) (string, error) {
+	switch {
+	case held && !c.takeBack(time.Now()):
+		return "", fmt.Errorf("%s: %w (%s), and another program has set it %d times within a minute: keep that program off the device, or take the link out of weir.yaml",
+			dev.Name, dataplane.ErrForeignQdisc, root, mostTakenBack+1)
+	case held:
+		return "Weir steers the link", nil
+	case opts.Force:
+		return "--force says so", nil
+	case opts.Switch && root.OfSwitch():
+		return "Open vSwitch leaves the device to Weir", nil
+	}
+	return "", fmt.Errorf("%s: %w (%s); replace it with --force, or take it away with: tc qdisc del dev %s root",
+		dev.Name, dataplane.ErrForeignQdisc, root, dev.Name)
+}
+
+// mostTakenBack is how often within a minute Weir takes the root back from a program that sets its own
+// qdisc there. Each time costs the packets that wait in both.
+const mostTakenBack = 20
+
+// takeBack reports whether the root may be taken back now, and counts that.
+func (c *Conn) takeBack(now time.Time) bool {
+	c.takenBack = slices.DeleteFunc(c.takenBack, func(at time.Time) bool { return now.Sub(at) >= time.Minute })
+	if len(c.takenBack) >= mostTakenBack {
+		return false
+	}
+	c.takenBack = append(c.takenBack, now)
+	return true
 }
 
 // Former is the root qdisc that a device has without Weir. Below mq each transmit queue has a

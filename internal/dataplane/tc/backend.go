@@ -36,6 +36,7 @@ type Backend struct {
 	classes    map[plan.ClassID]*classState // what Run knows; the draining ones too
 	sampled    time.Time                    // when
 	fresh      bool                         // the classifier is this process's own
+	held       int                          // index of the device whose root was Weir's when this process looked last; 0 = none
 	gone       []dataplane.Leaving          // classes that were removed, not yet said by Counters
 	disturbed  []string                     // by another program, mended by Run, not yet said by Missing
 }

@@ -62,10 +62,13 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 // takeRoot makes HTB the root qdisc, unless it is.
 func (b *Backend) takeRoot(dev device.Device) error {
 	root, err := b.conn.Root(dev)
+	if err == nil && root.Ours() {
+		b.held = dev.Index
+	}
 	if err != nil || ours(root) {
 		return err
 	}
-	if err := b.conn.Take(dev, b.opts, b.log); err != nil {
+	if err := b.conn.Take(dev, b.opts, b.held == dev.Index, b.log); err != nil {
 		return err
 	}
 	if root.Ours() { // the other backend's: a handle cannot change its kind
@@ -76,7 +79,7 @@ func (b *Backend) takeRoot(dev device.Device) error {
 	if err := addRoot(b.conn, dev.Index); err != nil {
 		return device.Explain("put HTB on "+b.name, err)
 	}
-	b.fresh = false
+	b.fresh, b.held = false, dev.Index
 	for _, known := range b.classes {
 		known.seen = false // counters begin at 0
 	}
