@@ -60,7 +60,7 @@ func disturbances() []disturbance {
 	list := []disturbance{
 		{name: "root qdisc deleted", said: "the root qdisc is",
 			do: func(b *bed, _ uint16) { b.host.run("tc qdisc del dev up0 root") }},
-		{name: "root qdisc replaced", said: "the root qdisc is pfifo 5:",
+		{name: "root qdisc replaced", said: "the root qdisc is pfifo",
 			do: func(b *bed, _ uint16) { b.host.run("tc qdisc replace dev up0 root handle 5: pfifo limit 77") }},
 		{name: "marking of a port removed", said: "w2 is not marked",
 			do: func(b *bed, _ uint16) { b.unmark("ports", "w2", "ingress") }},

@@ -34,7 +34,7 @@ func (b *Backend) Missing() ([]string, error) {
 		return nil, err
 	}
 	if root.Kind != b.obj.kind || b.away {
-		return []string{fmt.Sprintf("the root qdisc is %s", root)}, nil
+		return []string{"the root qdisc is " + root.Kind}, nil
 	}
 	if lost := b.lost(); len(lost) > 0 {
 		b.broken = true

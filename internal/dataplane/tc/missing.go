@@ -26,7 +26,7 @@ func (b *Backend) Missing() ([]string, error) {
 		return nil, err
 	}
 	if !ours(root) {
-		return []string{fmt.Sprintf("the root qdisc is %s", root)}, nil
+		return []string{"the root qdisc is " + root.Kind}, nil
 	}
 	missing := b.disturbed
 	b.disturbed = nil // said now
