@@ -127,7 +127,7 @@ func TestTakeAtASwitch(t *testing.T) {
 		"handle 1: htb": true, "handle 1: pfifo": false, "handle 8001: htb": false, "htb": false, "pfifo": false,
 	} {
 		host.Run(append(strings.Fields("tc qdisc replace dev lo root"), strings.Fields(qdisc)...)...)
-		err := c.Take(lookup(t, c, "lo"), opts, false, slog.New(slog.DiscardHandler))
+		err := c.Take(lookup(t, c, "lo"), opts, true, slog.New(slog.DiscardHandler))
 		if taken != (err == nil) || !taken && !errors.Is(err, dataplane.ErrForeignQdisc) {
 			t.Errorf("%s: %v, want taken = %v", qdisc, err, taken)
 		}

@@ -58,6 +58,7 @@ func (c *Conn) Take(dev Device, opts dataplane.Options, held bool, log *slog.Log
 	if m.Leaf, m.Queues, err = c.leaves(dev, root); err != nil {
 		return err
 	}
+	held = held && !opts.Switch // rows of the switch name the port, not weir.yaml
 	var before memory
 	_ = Recall(memoryPath(opts, dev), &before) // what cannot be read is written anew
 	if root.Foreign() {
