@@ -67,7 +67,7 @@ var past = map[string]string{
 	"dataplane/device/conn.go":                namespaces,
 	"dataplane/goodput/meter.go":              kernels,
 	"dataplane/mark/bypass/bypass.go":         pins,
-	"dataplane/mark/cgroup.go":                kernels,
+	"dataplane/mark/group/group.go":           kernels,
 	"dataplane/mark/inner.go":                 kernels,
 	"dataplane/mark/pin.go":                   pins,
 	"discover/look/kernel.go":                 kernels,

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/dataplane/mark/group"
 )
 
 // There may be thousands of cgroups without processes of which a socket is open, and each link asks
@@ -111,13 +113,13 @@ func (m remnants) one(h groupHook, f *leftoverFolder, id uint64) error {
 	var stat unix.Stat_t
 	if path == "" || unix.Lstat(path, &stat) != nil || stat.Ino != id {
 		var err error
-		if path, err = cgroupPath(id); errors.Is(err, unix.ESTALE) {
+		if path, err = group.PathOf(id); errors.Is(err, unix.ESTALE) {
 			path = ""
 		} else if err != nil {
 			return err
 		}
 	}
-	if path == "" || !populated(path) {
+	if path == "" || !group.Populated(path) {
 		return m.still(h, f, id, path)
 	}
 	delete(f.known, id)

@@ -6,13 +6,10 @@ import (
 	"cmp"
 	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
-	cgroups "weir/internal/cgroup"
 	"weir/internal/dataplane"
+	"weir/internal/dataplane/mark/group"
 	"weir/internal/plan"
 )
 
@@ -82,10 +79,6 @@ type owned struct {
 	marked bool // by a program there, and not by ports
 }
 
-// maxLevels is WEIR_MAX_LEVELS in bpf/marking/owner.h. No workload's cgroup is further down: its
-// source refuses it.
-const maxLevels = cgroups.MaxDepth + 1
-
 // ownersOf finds the cgroups of a state. Those that are gone are left out, and so
 // are those of version 1, which Attach has refused.
 func ownersOf(s plan.State) ([]owned, error) {
@@ -95,7 +88,7 @@ func ownersOf(s plan.State) ([]owned, error) {
 		if port.Cgroup == "" {
 			continue
 		}
-		group, err := openCgroup(port.Cgroup)
+		folder, err := group.Open(port.Cgroup)
 		switch {
 		case errors.Is(err, dataplane.ErrNoDevice), errors.Is(err, dataplane.ErrNoSupport):
 			continue
@@ -103,47 +96,18 @@ func ownersOf(s plan.State) ([]owned, error) {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		group.Close()
+		folder.Close()
 		class, _ := s.Class(port.Class)
 		rules, err := MarkingOf(class).rules()
 		if err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		list = append(list, owned{group.id, levelBits(levelOf(port.Cgroup)), port.Class, rules.Default, !port.Sockets})
+		list = append(list, owned{folder.ID, group.LevelBit(port.Cgroup), port.Class, rules.Default, !port.Sockets})
 	}
 	// Of two workloads with one cgroup, the one that is known by it has it.
 	marked := slices.DeleteFunc(slices.Clone(list), func(o owned) bool { return !o.marked })
 	return append(slices.DeleteFunc(list, func(o owned) bool { return o.marked }), marked...), failed
-}
-
-// levelBits has the bit of a level, or of all where that is not known.
-func levelBits(level int) uint32 {
-	switch {
-	case level < 0:
-		return 1<<maxLevels - 1
-	case level < maxLevels:
-		return 1 << level
-	}
-	return 0
-}
-
-// levelOf is how far a cgroup is below the top of the hierarchy: 2 for
-// /sys/fs/cgroup/system.slice/cron.service. It is -1 where the top is hidden, in a
-// cgroup namespace.
-func levelOf(path string) int {
-	if !cgroups.FromTop() {
-		return -1
-	}
-	for _, mount := range cgroups.Mounts() {
-		if below, err := filepath.Rel(mount, path); err == nil && below != ".." && !strings.HasPrefix(below, "../") {
-			if below == "." {
-				return 0
-			}
-			return strings.Count(below, string(os.PathSeparator)) + 1
-		}
-	}
-	return -1
 }
 
 // Sockets says to which class the packets of local sockets belong: that of the cgroup

@@ -10,6 +10,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/mark/bypass"
+	"weir/internal/dataplane/mark/group"
 	"weir/internal/plan"
 )
 
@@ -78,12 +79,12 @@ func (m *Marker) MissingAtLink(dev device.Device, state plan.State, rulesOnly bo
 // dataplane.ErrNoDevice if the port is gone.
 func (m *Marker) readPort(port plan.Port) (identity, error) {
 	if port.Cgroup != "" {
-		group, err := openCgroup(port.Cgroup)
+		folder, err := group.Open(port.Cgroup)
 		if err != nil {
 			return identity{}, err
 		}
-		defer group.Close()
-		at, err := m.cgroupPin(groupHookOf(port).folder, group.id)
+		defer folder.Close()
+		at, err := m.cgroupPin(groupHookOf(port).folder, folder.ID)
 		if err != nil {
 			return identity{}, err
 		}
@@ -100,15 +101,15 @@ func (m *Marker) readPort(port plan.Port) (identity, error) {
 
 // holds reports whether the cgroup at a path may not send past the qdisc; true of one that is gone.
 func holds(table bypass.Table, path string) (bool, error) {
-	group, err := openCgroup(path)
+	folder, err := group.Open(path)
 	if errors.Is(err, dataplane.ErrNoDevice) {
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	defer group.Close()
-	return table.IsBound(group.id)
+	defer folder.Close()
+	return table.IsBound(folder.ID)
 }
 
 // Gaps says what marking cannot hold on this kernel, one sentence each.

@@ -15,6 +15,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/dataplane/mark/bypass"
+	"weir/internal/dataplane/mark/group"
 	"weir/internal/dataplane/mark/marktest"
 	"weir/internal/plan"
 )
@@ -115,9 +116,9 @@ func TestRemainsLeaveRoom(t *testing.T) {
 }
 
 // enter has a process stay in a cgroup until the test ends.
-func enter(t *testing.T, group string) {
+func enter(t *testing.T, path string) {
 	t.Helper()
-	sleeper := exec.Command("sh", "-c", "echo $$ >"+group+"/cgroup.procs && exec sleep 60")
+	sleeper := exec.Command("sh", "-c", "echo $$ >"+path+"/cgroup.procs && exec sleep 60")
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func enter(t *testing.T, group string) {
 		sleeper.Process.Kill()
 		sleeper.Wait()
 	})
-	until(t, func() bool { return populated(group) })
+	until(t, func() bool { return group.Populated(path) })
 }
 
 func attachTo(t *testing.T, m *Marker, port plan.Port) {

@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/dataplane/mark/group"
 	"weir/internal/dataplane/mark/marktest"
 	"weir/internal/plan"
 )
@@ -86,10 +87,10 @@ func TestPriorityNamesNoClass(t *testing.T) {
 
 func cgroupID(t *testing.T, path string) uint64 {
 	t.Helper()
-	group, err := openCgroup(path)
+	folder, err := group.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer group.Close()
-	return group.id
+	defer folder.Close()
+	return folder.ID
 }
