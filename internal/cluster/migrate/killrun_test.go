@@ -412,18 +412,18 @@ var killGroups = []killGroup{
 // afterwards, with its memory, and is reached; no rule, freeze, process, cable, file or state of a
 // runtime is left on either.
 func TestDrawnKills(t *testing.T) {
-	count := *killCount
+	count, groups := *killCount, killGroups
 	if !*long {
-		count = 2 * len(killGroups)
+		count, groups = 8, []killGroup{{wire.EngineDocker, "bridge"}, {wire.EnginePodman, "none"}}
 	}
-	each := (count + len(killGroups) - 1) / len(killGroups)
+	each := (count + len(groups) - 1) / len(groups)
 	table := &killTable{}
 	began, next := time.Now(), *killFirst
 	over := func() bool { return *killBudget > 0 && time.Since(began) > *killBudget }
 	for _, engine := range []wire.EngineName{wire.EngineDocker, wire.EnginePodman} {
 		t.Run(string(engine), func(t *testing.T) {
 			var machines []*machine
-			for i, g := range killGroups {
+			for i, g := range groups {
 				if g.engine != engine || next >= (i+1)*each || over() {
 					continue
 				}
