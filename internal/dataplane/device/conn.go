@@ -5,7 +5,6 @@ package device
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -24,7 +23,7 @@ type Conn struct {
 	route *nl.SocketHandle // everything of tc, as raw attributes
 	inode uint64           // of the namespace
 
-	takenBack []time.Time // when roots were taken back from another program, of the last minute
+	takenBack takenBack
 }
 
 // Open connects to the calling thread's network namespace.

@@ -173,7 +173,7 @@ func TestTakeBack(t *testing.T) {
 	if err := take(false); !errors.Is(err, dataplane.ErrForeignQdisc) || !strings.Contains(err.Error(), "--force") {
 		t.Errorf("where Weir was not: %v", err)
 	}
-	if c.takeBack(time.Now().Add(time.Minute)) != true {
+	if !c.takenBack.again(time.Now().Add(time.Minute)) {
 		t.Error("not taken back after a minute")
 	}
 }

@@ -11,9 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
-	"time"
 
 	"weir/internal/atomicfile"
 	"weir/internal/dataplane"
@@ -62,7 +60,7 @@ func (c *Conn) Take(dev Device, opts dataplane.Options, held bool, log *slog.Log
 	var before memory
 	_ = Recall(memoryPath(opts, dev), &before) // what cannot be read is written anew
 	if root.Foreign() {
-		why, err := c.mayReplace(dev, root, opts, held)
+		why, err := mayReplace(dev, root, opts, held, &c.takenBack)
 		if err != nil {
 			return err
 		}
@@ -78,37 +76,6 @@ func (c *Conn) Take(dev Device, opts dataplane.Options, held bool, log *slog.Log
 		return nil // the disk may be a flash card
 	}
 	return Remember(memoryPath(opts, dev), m)
-}
-
-// mayReplace returns why a qdisc that Weir did not set may be replaced, or the refusal.
-func (c *Conn) mayReplace(dev Device, root Qdisc, opts dataplane.Options, held bool) (string, error) {
-	switch {
-	case held && !c.takeBack(time.Now()):
-		return "", fmt.Errorf("%s: %w (%s), and another program has set it %d times within a minute: keep that program off the device, or take the link out of weir.yaml",
-			dev.Name, dataplane.ErrForeignQdisc, root, mostTakenBack+1)
-	case held:
-		return "Weir steers the link", nil
-	case opts.Force:
-		return "--force says so", nil
-	case opts.Switch && root.OfSwitch():
-		return "Open vSwitch leaves the device to Weir", nil
-	}
-	return "", fmt.Errorf("%s: %w (%s); replace it with --force, or take it away with: tc qdisc del dev %s root",
-		dev.Name, dataplane.ErrForeignQdisc, root, dev.Name)
-}
-
-// mostTakenBack is how often within a minute Weir takes the root back from a program that sets its own
-// qdisc there. Each time costs the packets that wait in both.
-const mostTakenBack = 20
-
-// takeBack reports whether the root may be taken back now, and counts that.
-func (c *Conn) takeBack(now time.Time) bool {
-	c.takenBack = slices.DeleteFunc(c.takenBack, func(at time.Time) bool { return now.Sub(at) >= time.Minute })
-	if len(c.takenBack) >= mostTakenBack {
-		return false
-	}
-	c.takenBack = append(c.takenBack, now)
-	return true
 }
 
 // Former is the root qdisc that a device has without Weir. Below mq each transmit queue has a
