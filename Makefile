@@ -110,6 +110,10 @@ test-vm: build build-arm64 deps-vm deps-vm-arm64 ## Tests in VMs with BPF qdiscs
 test-full: build build-arm64 deps-check deps-test deps-vm deps-vm-arm64 deps-cluster deps-web deps-packages ## Everything, for hours; goes on where it was interrupted; STEPS="fuzz vm/e2e-*" runs a part
 	go run ./internal/suite -fuzztime $(FUZZTIME) full $(foreach step,$(STEPS),'$(step)')
 
+.PHONY: test-managers
+test-managers: build deps-vm ## Weir beside NetworkManager, systemd-networkd and other managers of networks, in a VM
+	scripts/test-managers
+
 .PHONY: test-units
 test-units: build deps-check deps-vm ## What systemd runs: units of one host and moves between two, in VMs
 	scripts/test-units

@@ -106,6 +106,7 @@ var layers = map[string]int{
 	"internal/demo":              6,
 	"internal/cli":               7,
 	"internal/e2e":               7,
+	"internal/beside":            7,
 	"internal/labcli":            8,
 	"internal/manual":            9,
 	"cmd":                        9,

@@ -51,6 +51,7 @@ func (f full) steps() ([]step, error) {
 		f.machines.all(),
 		scenarios,
 		f.random(),
+		managers(),
 		[]step{{Name: "upgrade", Command: []string{"scripts/test-upgrade"}},
 			{Name: "units", Command: []string{"scripts/test-units"}, Alone: true},
 			{Name: "packages", Command: []string{"scripts/test-packages"}, Alone: true},
@@ -64,6 +65,14 @@ func (f full) steps() ([]step, error) {
 }
 
 var coverage = step{Name: "native/coverage", Command: []string{"scripts/coverage"}}
+
+// managers returns the tests beside the programs that manage a host's network, on both kernels.
+func managers() (steps []step) {
+	for _, kernel := range kernels {
+		steps = append(steps, step{Name: "managers-" + kernel, Command: []string{"scripts/test-managers", "--kernel", kernel}})
+	}
+	return steps
+}
 
 // random returns the steps with policies drawn at random, for one link, for trees of groups and
 // for zones, on both kernels.

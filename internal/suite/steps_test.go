@@ -88,6 +88,7 @@ func TestFullIsFull(t *testing.T) {
 		"random/zones-on-6.18":          "--kernel 6.18 --virtual-time -- weir lab random --backend bpf --seed 4711 --count 20 --zones",
 		"fuzz/policy/FuzzParseRate":     "-fuzz ^FuzzParseRate$",
 		"units":                         "scripts/test-units",
+		"managers-6.18":                 "scripts/test-managers --kernel 6.18",
 		"browser":                       "scripts/browser",
 		"packages":                      "scripts/test-packages",
 		"kubernetes":                    "scripts/demo-kubernetes",
