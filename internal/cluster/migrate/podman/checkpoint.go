@@ -81,18 +81,21 @@ func (e *Engine) restore(ctx context.Context, o migrate.Order) error {
 	if len(o.Container.Connections) > 0 && !o.CloseConnections {
 		args = append(args, "--tcp-established")
 	}
-	_, err := e.run(ctx, args...)
-	if err == nil {
-		return nil
+	out, err := e.run(ctx, args...)
+	if err != nil {
+		return errors.Join(err, e.endHalf(ctx, o))
 	}
-	return errors.Join(err, e.endHalf(ctx, o))
+	if id := strings.TrimSpace(out); id != o.Container.ID { // that of the archive
+		return errors.Join(&migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("the archive has container %.12s, not %.12s", id, o.Container.ID)}, e.remove(context.WithoutCancel(ctx), id, "-f", "-v", "-t", "0"))
+	}
+	return nil
 }
 
 // settle waits until no program is at work on an order: podman, the runtime, CRIU. When podman
 // or its caller is killed, those below go on. What does not end in time is ended.
 func (e *Engine) settle(ctx context.Context, o migrate.Order) error {
 	if !idPattern.MatchString(o.Container.ID) {
-		return &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("%.100q is no id of a container", o.Container.ID)}
+		return noID(o)
 	}
 	finders := []func() []int{
 		remains.With(e.archive(o.Move)), remains.With(e.memory(o.Move)), remains.On(o.Container.ID, remains.Checkpoint), remains.On(o.Container.ID, remains.Restore),

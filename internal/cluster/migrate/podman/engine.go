@@ -143,6 +143,9 @@ func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (ou
 	case migrate.StepFreeze:
 		return e.freeze(ctx, o)
 	case migrate.StepRestore:
+		if err := e.expected(o); err != nil {
+			return out, err
+		}
 		_, running, err := e.Copy(ctx, o.Move)
 		if err != nil || running {
 			return out, err
@@ -172,6 +175,9 @@ func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (ou
 func (e *Engine) discard(ctx context.Context, o migrate.Order) error {
 	if _, err := os.Stat(e.arrived(o.Move)); errors.Is(err, fs.ErrNotExist) {
 		return e.tidy(o.Move)
+	}
+	if err := e.expected(o); err != nil {
+		return err
 	}
 	if err := e.settle(ctx, o); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/pack"
+	"weir/internal/safepath"
 )
 
 // Send writes a part of a frozen container.
@@ -44,8 +45,45 @@ func sendFile(w io.Writer, file string) (pack.Size, error) {
 	return size, errors.Join(err, f.Close())
 }
 
+// mayCome refuses an order whose container has the id of one that is here: podman keeps ids, and the
+// order's is another node's word. What is done to a copy would be done to that one.
+func (e *Engine) mayCome(ctx context.Context, o migrate.Order) error {
+	if !idPattern.MatchString(o.Container.ID) {
+		return noID(o)
+	}
+	if e.expected(o) == nil {
+		return nil // the archive comes again
+	}
+	_, err := e.inspect(ctx, o.Container.ID)
+	if noContainer(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("container %.12s is here already, and not by this move", o.Container.ID)}
+}
+
+// expected refuses an order about another container than the one whose archive has come.
+func (e *Engine) expected(o migrate.Order) error {
+	text, err := safepath.ReadFile(e.arrived(o.Move))
+	if err == nil && string(text) == o.Container.ID {
+		return nil
+	}
+	return &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("no archive of container %.12q has come in this move", o.Container.ID)}
+}
+
+func noID(o migrate.Order) error {
+	return &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("%.100q is no id of a container", o.Container.ID)}
+}
+
 // Receive takes a part of a container.
 func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (out migrate.Outcome, err error) {
+	if p.Kind == migrate.PartArchive {
+		if err := e.mayCome(ctx, o); err != nil {
+			return out, err
+		}
+	}
 	file := e.archive(o.Move) + ".part"
 	limits, err := pack.Room(e.dir, o.Limit(p))
 	if err != nil {
