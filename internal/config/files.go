@@ -45,6 +45,15 @@ func load(file string, open func(string) (*os.File, error)) (Config, error) {
 type File struct {
 	Field string // of the configuration, such as tell.command.run
 	Path  string
+	state bool // the folder of state, which is made, or shut, before it is used
+}
+
+// check returns why the process refuses it.
+func (f File) check() error {
+	if f.state {
+		return safepath.CheckFolder(f.Path)
+	}
+	return safepath.Check(f.Path)
 }
 
 // Files returns what the agent reads, runs and writes by the configuration, but the files of
@@ -52,25 +61,25 @@ type File struct {
 func (c Config) Files() []File {
 	list := append(filesOf("metrics.tls", c.Metrics.TLS), filesOf("web.tls", c.Web.TLS)...)
 	list = append(append(list, filesOf("sdn.tls", c.SDN.TLS)...), c.Cluster.Kafka.files("cluster.kafka")...)
-	list = append(list, File{"tell.webhook.ca", c.Tell.Webhook.CA}, File{"tell.webhook.secret_file", c.Tell.Webhook.SecretFile},
-		File{"cluster.token_file", c.Cluster.TokenFile}, File{"state_dir", c.StateDir})
+	list = append(list, File{Field: "tell.webhook.ca", Path: c.Tell.Webhook.CA}, File{Field: "tell.webhook.secret_file", Path: c.Tell.Webhook.SecretFile},
+		File{Field: "cluster.token_file", Path: c.Cluster.TokenFile}, File{"state_dir", c.StateDir, true})
 	if len(c.Tell.Command.Run) > 0 {
-		list = append(list, File{"tell.command.run", c.Tell.Command.Run[0]})
+		list = append(list, File{Field: "tell.command.run", Path: c.Tell.Command.Run[0]})
 	}
 	return list
 }
 
 // Files returns what the manager reads and writes by its configuration.
 func (m Manager) Files() []File {
-	return append(append(filesOf("manager.web.tls", m.Web.TLS), m.Kafka.files("manager.kafka")...), File{"manager.state_dir", m.StateDir})
+	return append(append(filesOf("manager.web.tls", m.Web.TLS), m.Kafka.files("manager.kafka")...), File{"manager.state_dir", m.StateDir, true})
 }
 
 func (k Kafka) files(field string) []File {
-	return append(filesOf(field+".tls", k.Files), File{field + ".sasl.password_file", k.PasswordFile})
+	return append(filesOf(field+".tls", k.Files), File{Field: field + ".sasl.password_file", Path: k.PasswordFile})
 }
 
 func filesOf(field string, f tlsfile.Files) []File {
-	return []File{{field + ".ca", f.CA}, {field + ".cert", f.Cert}, {field + ".key", f.Key}}
+	return []File{{Field: field + ".ca", Path: f.CA}, {Field: field + ".cert", Path: f.Cert}, {Field: field + ".key", Path: f.Key}}
 }
 
 // CheckFiles refuses files and folders that others than root and this process may change. What
@@ -78,7 +87,7 @@ func filesOf(field string, f tlsfile.Files) []File {
 func CheckFiles(list []File) error {
 	for _, f := range list {
 		var refused *safepath.Error
-		if err := safepath.Check(f.Path); errors.As(err, &refused) {
+		if err := f.check(); errors.As(err, &refused) {
 			return &FileError{fmt.Sprintf("%s: %s: %v", f.Field, f.Path, refused), err}
 		}
 	}
@@ -99,7 +108,7 @@ func (r Refusal) Fault() string {
 // Refused returns what an agent of root refuses of the file itself and of what it names.
 func (c Config) Refused() []Refusal {
 	var list []Refusal
-	for _, f := range append([]File{{"configuration", c.Path}}, c.Files()...) {
+	for _, f := range append([]File{{Field: "configuration", Path: c.Path}}, c.Files()...) {
 		if why := safepath.Refusal(f.Path); why != nil {
 			list = append(list, Refusal{f, why})
 		}

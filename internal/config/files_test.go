@@ -81,6 +81,21 @@ manager: {state_dir: FILE/manager, web: {listen: "0.0.0.0:7481", tls: {cert: FIL
 		}
 	}
 	safepathtest.Refused(t, func(t *testing.T) string { return wrote(t, "") }, func(path string) error {
-		return CheckFiles([]File{{"state_dir", path + "-none"}, {"tell.command.run", path}})
+		return CheckFiles([]File{{Field: "state_dir", Path: path + "-none"}, {Field: "tell.command.run", Path: path}})
 	})
+	// A tmpfs for the state is open, and shut before it is used; a folder with something in it is not.
+	dir := t.TempDir()
+	for _, filled := range []bool{false, true} {
+		if filled {
+			if err := os.WriteFile(filepath.Join(dir, "state.json"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckFiles([]File{{"state_dir", dir, true}}); (err != nil) != filled {
+			t.Errorf("an open folder of state, something in it %v: %v", filled, err)
+		}
+	}
 }

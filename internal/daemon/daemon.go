@@ -33,6 +33,7 @@ import (
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/rootlock"
+	"weir/internal/safepath"
 	"weir/internal/sdn/switchport"
 	"weir/internal/version"
 )
@@ -79,6 +80,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 			return nil, err
 		}
 	}
+	_ = safepath.Folder(c.StateDir, 0o700) // shut before anything is in it; its users say why it cannot be had
 	found, err := newSources(c, log)
 	if err != nil {
 		return nil, err

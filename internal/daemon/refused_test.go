@@ -44,6 +44,9 @@ func TestFilesThatOthersMayChange(t *testing.T) {
 	})
 	t.Run("state", func(t *testing.T) {
 		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "state.json"), nil, 0o600); err != nil { // an empty one is shut
+			t.Fatal(err)
+		}
 		file := write(t, "state_dir: '"+dir+"/new'\n")
 		for _, mode := range []os.FileMode{0o755, 0o775, 0o757} {
 			if err := os.Chmod(dir, mode); err != nil {

@@ -4,6 +4,7 @@ package safepath
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -13,7 +14,8 @@ import (
 )
 
 // Folder makes a folder, with those above it, if it is not there, and refuses it unless root
-// and this process alone may change what is in it.
+// and this process alone may change what is in it. One that is open to others and empty, as
+// a tmpfs or an emptyDir is at first, gets the mode.
 func Folder(path string, mode fs.FileMode) error {
 	f, err := openFolder(path, mode)
 	if err != nil {
@@ -33,6 +35,9 @@ func openFolder(path string, mode fs.FileMode) (*os.File, error) {
 		}
 		f, err = examine(path, uint32(os.Geteuid()))
 	}
+	if mayBeShut(err) && shut(path, mode) == nil {
+		f, err = examine(path, uint32(os.Geteuid()))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -41,6 +46,75 @@ func openFolder(path string, mode fs.FileMode) (*os.File, error) {
 		return nil, errors.Join(err, &fs.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR})
 	}
 	return f, nil
+}
+
+// CheckFolder is Check for a folder that Folder is asked for later: one that Folder would shut is
+// no error.
+func CheckFolder(path string) error {
+	err := Check(path)
+	if !mayBeShut(err) {
+		return err
+	}
+	f, failed := ownFolder(split(path))
+	if failed != nil {
+		return err
+	}
+	defer f.Close()
+	if !empty(f) {
+		return err
+	}
+	return nil
+}
+
+// mayBeShut reports whether an error is about a folder that is open to others.
+func mayBeShut(err error) bool {
+	refused, ok := errors.AsType[*Error](err)
+	return ok && refused.fault == writable && refused.Mode.IsDir()
+}
+
+// shut gives a folder the mode if it is root's or this process's, and empty once it has that: nothing in
+// it is another user's then. Else it keeps the mode that it had.
+func shut(path string, mode fs.FileMode) error {
+	f, err := ownFolder(split(path))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, former, err := stat(f)
+	if err == nil {
+		err = f.Chmod(mode.Perm())
+	}
+	if err == nil && !empty(f) {
+		err = errors.Join(fs.ErrExist, f.Chmod(former))
+	}
+	return err
+}
+
+// ownFolder opens a folder that is root's or this process's for reading.
+func ownFolder(above, name string) (*os.File, error) {
+	parent, err := find(above, uint32(os.Geteuid()))
+	if err != nil {
+		return nil, err
+	}
+	defer parent.Close()
+	f, err := openIn(int(parent.Fd()), name, above+"/"+name, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	owner, _, err := stat(f)
+	if err == nil && owner != 0 && owner != uint32(os.Geteuid()) {
+		err = fs.ErrPermission
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func empty(folder *os.File) bool {
+	_, err := folder.ReadDir(1)
+	return err == io.EOF
 }
 
 // makeIn makes a folder in another one, which may be a sticky one: what root makes there no

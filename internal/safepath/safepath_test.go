@@ -256,3 +256,34 @@ func TestDescriptorsAreClosed(t *testing.T) {
 		t.Errorf("%d descriptors, then %d", before, after)
 	}
 }
+
+// TestOpenFoldersThatAreEmptyAreShut: a tmpfs has mode 1777 and an emptyDir of Kubernetes 0777. What
+// has something in it, is another user's, or lies in a folder that others may write, stays as it is and
+// is refused.
+func TestOpenFoldersThatAreEmptyAreShut(t *testing.T) {
+	for _, open := range []os.FileMode{0o777, 0o777 | os.ModeSticky, 0o775} {
+		p := newPlace(t)
+		empty := p.folder + "/empty"
+		must(t, errors.Join(os.Mkdir(empty, 0o755), os.Chmod(empty, open)))
+		if err := Folder(empty, 0o700); err != nil {
+			t.Errorf("%v: %v", open, err)
+		}
+		if info, err := os.Stat(empty); err != nil || info.Mode() != os.ModeDir|0o700 {
+			t.Errorf("%v became %v, %v", open, info.Mode(), err)
+		}
+		for what, spoil := range map[string]func() error{
+			"with a file":       func() error { return os.WriteFile(empty+"/state.json", nil, 0o600) },
+			"another user's":    func() error { return os.Chown(empty, stranger, 0) },
+			"in an open folder": func() error { return os.Chmod(p.folder, 0o777) },
+		} {
+			must(t, errors.Join(spoil(), os.Chmod(empty, open)))
+			if err := Folder(empty, 0o700); err == nil {
+				t.Errorf("%v, %s: taken", open, what)
+			}
+			if info, err := os.Stat(empty); err != nil || info.Mode() != os.ModeDir|open {
+				t.Errorf("%v, %s, became %v, %v", open, what, info.Mode(), err)
+			}
+			must(t, errors.Join(os.RemoveAll(empty), os.Mkdir(empty, 0o755), os.Chmod(p.folder, 0o755)))
+		}
+	}
+}

@@ -4,6 +4,7 @@ package bpf
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -148,10 +149,21 @@ func enqueued(t *testing.T, b *Backend) map[plan.ClassID]uint64 {
 	return got
 }
 
-// egressPrograms counts the programs that packets pass before the link's qdisc.
+// egressPrograms counts the programs that packets pass before the link's qdisc, but for the one that
+// looks for long packets on a slow link.
 func egressPrograms(t *testing.T, dev device.Device) int {
 	t.Helper()
 	result, err := link.QueryPrograms(link.QueryOptions{Target: dev.Index, Attach: ebpf.AttachTCXEgress})
 	must(t, err)
-	return len(result.Programs)
+	n := 0
+	for _, p := range result.Programs {
+		program, err := ebpf.NewProgramFromID(p.ID)
+		must(t, err)
+		info, err := program.Info()
+		must(t, errors.Join(err, program.Close()))
+		if info.Name != "weir_rules_long" {
+			n++
+		}
+	}
+	return n
 }
