@@ -16,6 +16,7 @@ import (
 	"weir/internal/agent/decide"
 	"weir/internal/agent/memory"
 	"weir/internal/agent/notify"
+	"weir/internal/agent/offload"
 	"weir/internal/agent/owners"
 	"weir/internal/agent/past"
 	"weir/internal/agent/readers"
@@ -64,6 +65,11 @@ type Options struct {
 	// DeviceExists tells whether a device that was there when the last agent ended
 	// still is; nil = all are.
 	DeviceExists func(name string, ifindex int) bool
+	// LimitOffload keeps what a workload sends through dev in packets that suit a
+	// link of the given capacity; with nil packets stay as large as they are.
+	LimitOffload func(dev discover.Device, capacity policy.Rate) error
+	// RestoreOffload undoes LimitOffload; with nil a limit stays.
+	RestoreOffload func(dev discover.Device) error
 	// OpenSockets returns the classes of which sockets are open though no process of theirs is
 	// there; nil = that is not known, and workloads end with their processes.
 	OpenSockets func() (map[plan.ClassID]bool, error)
@@ -118,6 +124,7 @@ type Agent struct {
 	links     links
 	finder    *finder
 	readers   readers.Readers
+	offloads  offload.Limits
 	regulator regulator
 }
 
@@ -152,6 +159,7 @@ func New(opts Options) (*Agent, error) {
 		store:     memory.NewFile(opts.StateDir),
 		readers:   readers.Readers{},
 		devices:   newDevices(opts.Devices, opts.Log),
+		offloads:  offload.Limits{Log: opts.Log, Set: opts.LimitOffload, Restore: opts.RestoreOffload},
 		regulator: regulator{log: opts.Log, open: opts.Goodput},
 	}
 	a.allocator = allocator{a}

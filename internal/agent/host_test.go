@@ -28,6 +28,7 @@ import (
 	"weir/internal/event"
 	"weir/internal/logtest"
 	"weir/internal/plan"
+	"weir/internal/policy"
 	"weir/internal/refusal"
 	"weir/internal/sdn/switchport"
 )
@@ -155,6 +156,8 @@ type host struct {
 	goodput func() (Meter, error)
 	// lockLimit is agent.Options.LockLimit.
 	lockLimit func(l config.Link, backend string) string
+	limit     func(discover.Device, policy.Rate) error // nil = none
+	restore   func(discover.Device) error
 	audit     *audit.Log // nil = none
 	down      func(device string) string
 	// unwritable is what agent.Options.Unwritable returns, observed what other parts report.
@@ -228,6 +231,7 @@ func (h *host) start() {
 
 		OpenSockets: h.open,
 
+		LimitOffload: h.limit, RestoreOffload: h.restore,
 		Audit: h.audit,
 		Log:   slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
 	})

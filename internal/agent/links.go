@@ -14,6 +14,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/plan"
+	"weir/internal/policy"
 )
 
 // links are all links of the agent, in the configuration's order. They belong to the agent's
@@ -90,6 +91,17 @@ func (ls links) abilities() map[string]dataplane.Abilities {
 		}
 	}
 	return known
+}
+
+// slowest returns the lowest rate of egress of a link, 0 if there is none; that of ingress has the
+// same rate of egress.
+func (ls links) slowest() (rate policy.Rate) {
+	for _, l := range ls {
+		if r := l.config.Egress; r != 0 && (rate == 0 || r < rate) {
+			rate = r
+		}
+	}
+	return rate
 }
 
 // want takes the wanted state.

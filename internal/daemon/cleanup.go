@@ -81,8 +81,7 @@ func cleanup(ctx context.Context, c config.Config, devices []string, log *slog.L
 	return errors.Join(failed...)
 }
 
-// tidy gives back the sizes of offloaded packets that a former version of Weir has limited at devices of
-// workloads, and the devices that are not those of the links, and removes the IFB devices that
+// tidy gives back the devices that are not those of the links, and removes the IFB devices that
 // they do not have: what an agent left that ran with another configuration, or with other names of
 // the devices.
 func tidy(ctx context.Context, c config.Config, links []config.Link, log *slog.Logger) error {
@@ -108,7 +107,7 @@ func tidy(ctx context.Context, c config.Config, links []config.Link, log *slog.L
 		log.Info("giving back a device that is no link any longer", "device", dev.Name)
 		failed = errors.Join(failed, backends.Cleanup(ctx, dev.Name, opts, log))
 	}
-	return errors.Join(failed, err, device.RestoreGSO(opts, log))
+	return errors.Join(failed, err)
 }
 
 // strays returns the devices that have a qdisc of Weir's, and are neither those of the links nor IFB

@@ -28,6 +28,7 @@ import (
 	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/goodput"
 	"weir/internal/dataplane/ifb"
+	"weir/internal/discover"
 	"weir/internal/disk"
 	"weir/internal/localtime"
 	"weir/internal/plan"
@@ -119,6 +120,12 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		Paths:        ways,
 		Beneath:      beneath,
 		DeviceExists: deviceExists,
+		LimitOffload: func(dev discover.Device, capacity policy.Rate) error {
+			return device.LimitGSO(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex, device.GSOLimit(capacity))
+		},
+		RestoreOffload: func(dev discover.Device) error {
+			return device.RestoreGSOOf(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex)
+		},
 		OpenSockets: func() (map[plan.ClassID]bool, error) {
 			return backends.OpenSockets(dataplane.Options{MarkMask: c.MarkMask, Cilium: c.Cilium, StateDir: c.StateDir}, log)
 		},

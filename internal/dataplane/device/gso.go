@@ -14,10 +14,36 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/dataplane"
+	"weir/internal/policy"
 )
 
-// Versions of Weir before the Splitter lowered gso_max_size at the container's end of each
-// workload's veth, and remembered the former size in a file. What is left here gives that back.
+// With segmentation offload a sender hands down packets of up to 64 KB, and a
+// qdisc can only send them whole: 5 ms of a 100 Mbit/s link in which no other class
+// sends. TCP asks the device that it sends through how large a packet may be.
+// For a container that is its own eth0, so the limit belongs on the container's
+// end of the veth; on the host's end or on the uplink it would come too late
+// (there the kernel cuts packets after the qdisc, not before).
+//
+// A limit counts at once for all packets: TCP connections that began before
+// build larger ones for as long as their route is cached, and the device cuts
+// these into single frames, correctly but at more CPU time.
+
+const (
+	// gsoReserve is what TCP leaves free of gso_max_size for headers
+	// (MAX_TCP_HEADER + 1 in the kernel, 321 on 64-bit machines).
+	gsoReserve = 321
+
+	// gsoNone is the kernel's default: no limit before BIG TCP.
+	gsoNone = 65536
+)
+
+// GSOLimit is the largest packet in bytes that a link of the given capacity
+// should see: what it carries in 1 ms, at least two frames (one would switch
+// offload off, at many times the CPU time), at most 64 KB. 100 Mbit/s: 12,500.
+func GSOLimit(capacity policy.Rate) uint32 {
+	perMillisecond := uint64(capacity) / 8 / 1000
+	return uint32(min(max(perMillisecond, 2*policy.FullFrame+gsoReserve), gsoNone))
+}
 
 // GSO is how large offloaded packets on a device may be, in bytes.
 type GSO struct {
@@ -25,8 +51,8 @@ type GSO struct {
 	IPv4Size uint32 `json:"ipv4_size"` // gso_ipv4_max_size; 0 = the kernel has none
 }
 
-// setGSO sets the limit on a device of c's namespace.
-func (c *Conn) setGSO(index int, want GSO) error {
+// SetGSO sets the limit on a device of c's namespace.
+func (c *Conn) SetGSO(index int, want GSO) error {
 	dev, err := c.LookupIndex(index)
 	if err != nil {
 		return err
@@ -53,7 +79,75 @@ type gsoMemory struct {
 	Set     uint32 `json:"set"`
 }
 
-// RestoreGSO puts back every limit that Weir once changed, except where a program
+// LimitGSO sets the limit on the device with the given index in the network
+// namespace at netnsPath ("" = the calling thread's) and remembers the former
+// one. A device whose limit is lower already is left alone. It may be called
+// again with the same or another limit.
+func LimitGSO(opts dataplane.Options, netnsPath string, index int, limit uint32) error {
+	c, err := OpenNetns(netnsPath)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	dev, err := c.LookupIndex(index)
+	if err != nil {
+		return err
+	}
+	inode, err := netnsInode(netnsPath)
+	if err != nil {
+		return err
+	}
+	path := gsoFile(opts, inode, index)
+	m := gsoMemory{Netns: netnsPath, Inode: inode, Ifindex: index, Former: GSO{dev.GSOMaxSize, dev.GSOIPv4MaxSize}}
+	var earlier gsoMemory
+	if err := Recall(path, &earlier); err == nil && earlier.Set == dev.GSOMaxSize {
+		m.Former = earlier.Former // the present size was set by Weir
+	}
+	limit = min(limit, m.Former.Size)
+	if limit == dev.GSOMaxSize {
+		return nil
+	}
+	m.Set = limit
+	if err := Remember(path, m); err != nil {
+		return err
+	}
+	want := GSO{Size: limit}
+	if m.Former.IPv4Size != 0 {
+		want.IPv4Size = min(limit, m.Former.IPv4Size)
+	}
+	return c.SetGSO(index, want)
+}
+
+// gsoFile is where the former limit of a device is remembered.
+func gsoFile(opts dataplane.Options, inode uint64, index int) string {
+	return filepath.Join(StateDir(opts), fmt.Sprintf("gso-%d-%d.json", inode, index))
+}
+
+// RestoreGSOOf does what RestoreGSO does for one device, given as LimitGSO had it.
+func RestoreGSOOf(opts dataplane.Options, netnsPath string, index int) error {
+	inode, err := netnsInode(netnsPath)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // gone with its devices; the next RestoreGSO forgets them
+	}
+	if err != nil {
+		return err
+	}
+	path := gsoFile(opts, inode, index)
+	var m gsoMemory
+	switch err := Recall(path, &m); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // nothing was changed
+	case err != nil:
+		return err
+	}
+	m.Netns = netnsPath // by which it can be reached now
+	if err := m.restore(); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// RestoreGSO puts back every limit that LimitGSO changed, except where a program
 // has set another one since, and forgets devices and namespaces that are gone.
 func RestoreGSO(opts dataplane.Options, log *slog.Logger) error {
 	paths, err := filepath.Glob(filepath.Join(StateDir(opts), "gso-*.json"))
@@ -96,7 +190,7 @@ func (m gsoMemory) restore() error {
 	if err != nil || dev.GSOMaxSize != m.Set {
 		return err
 	}
-	return c.setGSO(m.Ifindex, m.Former)
+	return c.SetGSO(m.Ifindex, m.Former)
 }
 
 // netnsInode identifies the namespace at path ("" = the calling thread's).

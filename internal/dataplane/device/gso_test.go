@@ -3,10 +3,8 @@
 package device
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"weir/internal/dataplane"
@@ -33,51 +31,70 @@ func wantGSO(t *testing.T, c *Conn, want uint32) {
 	}
 }
 
-// former leaves what a former version of Weir does that has lowered the limit of a device.
-func former(t *testing.T, opts dataplane.Options, box *netnstest.Netns, inside *Conn, dev Device, limit uint32) {
-	t.Helper()
-	inode, err := netnsInode(box.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := fmt.Sprintf(`{"netns":%q,"inode":%d,"ifindex":%d,"former":{"size":%d,"ipv4_size":%d},"set":%d}`,
-		box.Path(), inode, dev.Index, dev.GSOMaxSize, dev.GSOIPv4MaxSize, limit)
-	path := filepath.Join(StateDir(opts), fmt.Sprintf("gso-%d-%d.json", inode, dev.Index))
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := inside.setGSO(dev.Index, GSO{Size: limit, IPv4Size: min(limit, dev.GSOIPv4MaxSize)}); err != nil {
-		t.Fatal(err)
-	}
-	wantGSO(t, inside, limit)
-}
-
-// What a former version has limited is given back once; what was set by hand since stays, and what is
-// gone is forgotten.
-func TestRestoreGSO(t *testing.T) {
+func TestLimitAndRestoreGSO(t *testing.T) {
 	host, box := netnstest.Enter(t), netnstest.New(t)
 	inside, eth0 := wire(t, host, box, "v0")
 	opts := dataplane.Options{StateDir: t.TempDir()}
+	limit := func(bytes uint32) {
+		t.Helper()
+		if err := LimitGSO(opts, box.Path(), eth0.Index, bytes); err != nil {
+			t.Fatal(err)
+		}
+		wantGSO(t, inside, min(bytes, eth0.GSOMaxSize))
+	}
 	restore := func() {
 		t.Helper()
 		if err := RestoreGSO(opts, slog.Default()); err != nil {
 			t.Fatal(err)
 		}
-		if left, _ := os.ReadDir(opts.StateDir); len(left) > 0 {
-			t.Errorf("%d files left", len(left))
-		}
 	}
-	restore()
-	former(t, opts, box, inside, eth0, 12500)
+	limit(12500)
+	limit(12500)
+	limit(25000) // the link's capacity was raised
 	restore()
 	wantGSO(t, inside, eth0.GSOMaxSize)
+	restore() // nothing left to do
 
-	former(t, opts, box, inside, eth0, 12500)
+	// One device alone.
+	limit(12500)
+	for range 2 { // the second time there is nothing left to do
+		if err := RestoreGSOOf(opts, box.Path(), eth0.Index); err != nil {
+			t.Fatal(err)
+		}
+		wantGSO(t, inside, eth0.GSOMaxSize)
+	}
+	if err := RestoreGSOOf(opts, box.Path()+"-gone", eth0.Index); err != nil {
+		t.Error(err)
+	}
+
+	// Set by hand since: stays.
+	limit(12500)
 	box.Run("ip", "link", "set", "eth0", "gso_max_size", "9000")
 	restore()
 	wantGSO(t, inside, 9000)
 
-	former(t, opts, box, inside, eth0, 12500)
+	// Lower than the limit already: stays.
+	if err := LimitGSO(opts, box.Path(), eth0.Index, 12500); err != nil {
+		t.Fatal(err)
+	}
+	wantGSO(t, inside, 9000)
+	if left, _ := os.ReadDir(opts.StateDir); len(left) > 0 {
+		t.Errorf("%d files left", len(left))
+	}
+}
+
+func TestRestoreGSOForgetsWhatIsGone(t *testing.T) {
+	host, box := netnstest.Enter(t), netnstest.New(t)
+	_, eth0 := wire(t, host, box, "v0")
+	opts := dataplane.Options{StateDir: t.TempDir()}
+	if err := LimitGSO(opts, box.Path(), eth0.Index, 5000); err != nil {
+		t.Fatal(err)
+	}
 	host.Run("ip", "link", "del", "v0")
-	restore()
+	if err := RestoreGSO(opts, slog.Default()); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(opts.StateDir); len(left) > 0 {
+		t.Errorf("%d files left", len(left))
+	}
 }

@@ -5,7 +5,6 @@ package mark
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"weir/internal/dataplane"
@@ -57,7 +56,7 @@ func (m *Marker) MissingAtLink(dev device.Device, state plan.State, rulesOnly bo
 	if err != nil {
 		return nil, err
 	}
-	if !rulesOnly || wanted || m.splits.over != 0 {
+	if !rulesOnly || wanted {
 		_, err := m.at(egress).read(dev.Index)
 		switch {
 		case errors.Is(err, errNotOurs):
@@ -73,11 +72,7 @@ func (m *Marker) MissingAtLink(dev device.Device, state plan.State, rulesOnly bo
 		return append(missing, behind...), err
 	}
 	unsealed, err := sealer{m}.missing(dev, state)
-	if err != nil {
-		return nil, err
-	}
-	whole, err := splitter{m}.missing()
-	return slices.Concat(missing, unsealed, whole), err
+	return append(missing, unsealed...), err
 }
 
 // readPort returns what marks a port: errNotOurs if nothing of Weir's does,
@@ -118,16 +113,11 @@ func holds(table bypass.Table, path string) (bool, error) {
 }
 
 // Gaps says what marking cannot hold on this kernel, one sentence each.
-func (m *Marker) Gaps() (gaps []string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if whole := (splitter{m}).gap(); whole != "" {
-		gaps = append(gaps, whole)
-	}
+func (m *Marker) Gaps() []string {
 	err := bypass.Unsupported()
 	if err == nil || m.opts.IFB() {
-		return gaps
+		return nil
 	}
 	reason, _, _ := strings.Cut(device.Explain("refuse socket options", err).Error(), "\n")
-	return append(gaps, "A workload with the host's network and CAP_NET_RAW can send past the qdisc, by PACKET_QDISC_BYPASS or AF_XDP: this kernel cannot refuse them (needs Linux 6.1 with BTF; arm64: 6.4): "+reason+".")
+	return []string{"A workload with the host's network and CAP_NET_RAW can send past the qdisc, by PACKET_QDISC_BYPASS or AF_XDP: this kernel cannot refuse them (needs Linux 6.1 with BTF; arm64: 6.4): " + reason + "."}
 }

@@ -37,8 +37,6 @@ var placeSize = map[string]uintptr{
 	programName:               unsafe.Sizeof(constants{}),
 	classifyProgWeirRulesPort: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesLink: unsafe.Sizeof(classifyWeirPlace{}),
-	classifyProgWeirRulesLong: unsafe.Sizeof(classifyWeirPlace{}),
-	classifyProgWeirRulesSegm: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesSeal: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesIfb:  unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesCgrp: unsafe.Sizeof(classifyWeirPlace{}),
