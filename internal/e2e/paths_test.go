@@ -23,6 +23,8 @@ const said = 2 * time.Second
 // workload, with words of the reason and the remedy.
 func (b *bed) past(a *agent, name string, words ...string) {
 	b.t.Helper()
+	began := time.Now()
+	defer func() { b.t.Logf("that %s is not steered is said after %v", name, time.Since(began)) }()
 	await(b.t, said, name+" is not steered", func() error {
 		status, err := a.Status(context.Background())
 		if err != nil {

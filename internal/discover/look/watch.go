@@ -6,16 +6,19 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"runtime"
 	"sync"
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/paths"
 )
 
-// A look waits for this long after the one before, and for 20 times as long as that took: at
-// most a twentieth of a CPU is spent on looks, however many devices there are.
+// A look waits for this long after the one before, and for 20 times the CPU time of that: at
+// most a twentieth of a CPU is spent on looks, however many devices there are. Time in which
+// other programs have the CPU does not count, or a busy host would be looked at too seldom.
 const (
 	often  = 100 * time.Millisecond
 	seldom = time.Second
@@ -65,20 +68,31 @@ func (w *Watcher) Ask(links []paths.Link, workloads []paths.Workload) {
 // A value in changes says that devices have changed.
 func (w *Watcher) Run(ctx context.Context, changes <-chan struct{}, report func(paths.Result)) error {
 	defer w.kernel.ask.Close()
+	runtime.LockOSThread() // whose CPU time a look is
+	defer runtime.UnlockOSThread()
 	var last paths.Result
 	reported := false
 	for {
-		begin := time.Now()
+		begin := spent()
 		now, err := w.Look()
 		if err == nil && (!reported || !reflect.DeepEqual(now, last)) {
 			report(now)
 			last, reported = now, true
 		}
-		pause := max(often, part*time.Since(begin))
+		pause := max(often, part*(spent()-begin))
 		if !rest(ctx, pause, nil, nil) || !rest(ctx, max(pause, seldom)-pause, changes, w.asked) {
 			return ctx.Err()
 		}
 	}
+}
+
+// spent returns the CPU time that the thread has had; 0 on a kernel that does not say.
+func spent() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
 }
 
 // rest waits until one of the channels has a value, or for d. It reports false when ctx has ended.
