@@ -10,7 +10,7 @@ import (
 	"weir/internal/plan"
 )
 
-// The agent chooses bits that nobody uses, keeps those of before as long as they are such, and says
+// The agent chooses bits that no other program uses, keeps its former ones while they are free, and says
 // what is wrong where there are none.
 func TestChooseMask(t *testing.T) {
 	hidden := []error{errors.New("nft: no")}

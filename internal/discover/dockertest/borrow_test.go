@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestBorrow: a folder stays until the last one gives it back, whoever has made it, and one that
+// TestBorrow: a folder stays until the last process gives it back, also if another one made it, and one that
 // was there before stays for good.
 func TestBorrow(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
