@@ -155,8 +155,8 @@ func counts(r result) string {
 	return fmt.Sprintf(", %d tests passed, %d skipped", r.Ran, len(r.Skips))
 }
 
-// summary prints a table of all steps, each skip with its reason and each problem's first
-// line, and says whether everything passed.
+// summary prints a table of all steps, each skip with its reason, and at the end, where a
+// shortened log still has it, each problem's first line. It says whether everything passed.
 func summary(out io.Writer, steps []step, outcomes []outcome, took time.Duration) bool {
 	fmt.Fprintf(out, "\n%-44s %-9s %7s %7s %7s\n", "step", "result", "seconds", "passed", "skipped")
 	all := true
@@ -180,12 +180,18 @@ func summary(out io.Writer, steps []step, outcomes []outcome, took time.Duration
 	for _, o := range outcomes {
 		o.explain(out)
 	}
+	for _, o := range outcomes {
+		for _, p := range o.Problems {
+			first, _, _ := strings.Cut(p, "\n")
+			fmt.Fprintf(out, "failed   %s: %s\n", o.Name, first)
+		}
+	}
 	fmt.Fprintf(out, "%d of %d steps passed, %d tests skipped, in %.0f min\n", len(steps)-failed, len(steps), skipped, took.Minutes())
 	return all
 }
 
-// explain prints a step's skips, with one line for each package and reason, the outdated
-// entries of the list of skips, and the first line of each problem.
+// explain prints a step's skips, with one line for each package and reason, and the outdated
+// entries of the list of skips.
 func (o outcome) explain(out io.Writer) {
 	type kind struct{ pkg, reason string }
 	var kinds []kind
@@ -205,10 +211,6 @@ func (o outcome) explain(out io.Writer) {
 	}
 	for _, remark := range o.Remarks {
 		fmt.Fprintf(out, "outdated %s\n", remark)
-	}
-	for _, p := range o.Problems {
-		first, _, _ := strings.Cut(p, "\n")
-		fmt.Fprintf(out, "failed   %s: %s\n", o.Name, first)
 	}
 }
 
