@@ -246,6 +246,8 @@ struct weir_class {
 	__u32 floor_part;
 	__u32 rushed; /* fair: ns that it had of a busy line, */
 	__u32 rushed_in; /* in the batch of this number */
+	__u32 round; /* fair: how seldom its turn comes, ticks, */
+	__u32 sent_tick; /* and when it sent last; kept for classes with a min or a max */
 	__u32 row; /* sfq: bytes that new flows have sent since the circle's last turn */
 
 	/* counters: enqueued = sent + drops + qlen + held; bytes offered alike */

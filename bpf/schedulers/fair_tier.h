@@ -22,7 +22,9 @@
 #include "../disciplines/table.h"
 
 #define TICK_SHIFT 16 /* floor and throttled wheels: 65.5 us a bucket, 268 ms in all */
-#define EPOCH_NS 10000000ULL /* over which the pace of virtual time is measured */
+#define EPOCH_NS 10000000ULL /* least time over which the pace of virtual time is measured, */
+#define EPOCH_TURNS 32 /* and that many choices at least, for its steps are as large as packets; */
+#define EPOCH_BYTES (16 * FRAME) /* in a group, where any packet is a choice, that many bytes */
 #define HURRY_NS 60000000ULL /* classes in a hurry are expected again, if they come within that */
 #define HURRIES 6 /* times HURRY_NS that this may take at most, */
 #define HURRIES_QUICK 4 /* and from how many on batches are short */
@@ -40,7 +42,9 @@ struct tier {
 	__u64 throttled_at; /* nothing in `throttled` may be taken before */
 	__u64 v_mark; /* v_now when the present epoch began */
 	__u64 v_span; /* how far v_now went in the epoch before */
-	__u64 epoch_end; /* of EPOCH_NS, or longer if no class was chosen */
+	__u64 epoch_end; /* of EPOCH_NS at least; the next choice ends it */
+	__u64 sent_mark; /* bytes that the group had sent when it began */
+	__u32 choices; /* by share, in it */
 	__u32 urgents; /* classes in the list `urgent` */
 	struct bucket urgent; /* those that go before the ones in the wheels, first come first */
 	struct wheel share; /* by v */
@@ -110,10 +114,18 @@ static __always_inline void fair_wait(struct tier *t, struct weir_class *c, __u3
 		tick_add(&t->floors, &t->floors_at, 1, c, id, c->floor_at, now);
 }
 
-/* How far ahead of its share, in virtual time, class c may go before others. */
+/*
+ * How far ahead of its share, in virtual time, class c may go before others: two turns. A member's
+ * are short ones: its group has a part of the link only, and the other members wait while the
+ * group makes up for them.
+ */
 static __always_inline __u64 fair_advantage(struct weir_class *c)
 {
-	return 2 * link_now.bulk_quantum * c->share_cost;
+	__u64 turn = link_now.bulk_quantum;
+
+	if (c->parent && turn > FRAME)
+		turn = link_now.quantum > FRAME ? link_now.quantum : FRAME;
+	return 2 * turn * c->share_cost;
 }
 
 /* Class c is in the share wheel no more, and leaves what goes with that. */
@@ -380,16 +392,35 @@ static __always_inline class_ref fair_owed(struct tier *t, __u32 group, __u64 no
 	return id;
 }
 
+/*
+ * An epoch of the classes of `group` (0 = of the link) may be over. A group that has little takes
+ * longer for its bytes than the link does.
+ */
+static __always_inline void fair_epoch(struct tier *t, __u32 group, __u64 now)
+{
+	if (t->choices < EPOCH_TURNS)
+		return;
+	if (group) {
+		__u64 sent = class_at(group)->sent_bytes;
+
+		if (sent - t->sent_mark < EPOCH_BYTES)
+			return;
+		t->sent_mark = sent;
+	}
+	t->v_span = t->v_now - t->v_mark;
+	t->v_mark = t->v_now;
+	t->epoch_end = now + EPOCH_NS;
+	t->choices = 0;
+}
+
 /* The class that is chosen by its share has this v: virtual time goes on to it. */
-static __always_inline void fair_reach(struct tier *t, __u64 v, __u64 now)
+static __always_inline void fair_reach(struct tier *t, __u32 group, __u64 v, __u64 now)
 {
 	if (before(t->v_now, v))
 		t->v_now = v;
-	if (!before(now, t->epoch_end)) {
-		t->v_span = t->v_now - t->v_mark;
-		t->v_mark = t->v_now;
-		t->epoch_end = now + EPOCH_NS;
-	}
+	t->choices++;
+	if (!before(now, t->epoch_end))
+		fair_epoch(t, group, now);
 }
 
 /* Takes the class with the smallest v out of the wheels; 0 = there is none. */
@@ -414,7 +445,7 @@ static __always_inline class_ref fair_next(struct tier *t, __u32 group, __u64 no
 		most = t->share_v + (1ULL << link_now.share_shift) - 1;
 		v = before(c->v, most) ? c->v : most;
 	}
-	fair_reach(t, v, now);
+	fair_reach(t, group, v, now);
 	wheel_pop(&t->share, 0, c);
 	fair_out(t, c);
 	return id + 1;
@@ -481,7 +512,7 @@ static __always_inline class_ref fair_unthrottle(struct tier *t, __u32 group, __
 		}
 		fair_forgive(t, c);
 		if (alone && !tier_ready(t) && !c->floor_cost) {
-			fair_reach(t, c->v, now);
+			fair_reach(t, group, c->v, now);
 			fair.early = 0;
 			c->where = WEIR_OUT;
 			return id + 1;

@@ -24,7 +24,7 @@ import (
 	"weir/internal/workload"
 )
 
-var long = flag.Bool("long", false, "draw 2,000 hosts with zones, times, quotas and groups, not 25")
+var long = flag.Bool("long", false, "draw 10,000 policies with and without groups, not 100, and 2,000 hosts with zones, times, quotas and groups, not 25")
 
 // A drawn host: a weir.yaml with zones, times, quotas and groups, a moment, and who sends what
 // into which zone. What must follow is written beside the text as it is drawn, by the
@@ -394,13 +394,21 @@ func (h *drawnHost) decided(t *rapid.T) decide.Decision {
 	return d
 }
 
+// drawing has rapid.Check make so many draws, `all` of them with -long, unless the command line says
+// how many. What it returns takes that back.
+func drawing(some, all string) func() {
+	draws := flag.Lookup("rapid.checks")
+	if draws.Value.String() != draws.DefValue {
+		return func() {}
+	}
+	draws.Value.Set(map[bool]string{false: some, true: all}[*long])
+	return func() { draws.Value.Set(draws.DefValue) }
+}
+
 // TestHostsHoldTheContract draws whole hosts: zones, times, quotas and groups in a weir.yaml, and
 // a moment. What a zone's qdisc sends comes to the device's, as in the kernel.
 func TestHostsHoldTheContract(t *testing.T) {
-	if draws := flag.Lookup("rapid.checks"); draws.Value.String() == draws.DefValue {
-		defer draws.Value.Set(draws.DefValue)
-		draws.Value.Set(map[bool]string{false: "25", true: "2000"}[*long])
-	}
+	defer drawing("25", "2000")()
 	rapid.Check(t, func(t *rapid.T) {
 		h := drawHost(t)
 		d := h.decided(t)
