@@ -32,6 +32,9 @@
  *   weir_rules_seal  what leaves by lo or by a device above the link. Seals what the sockets
  *                    of workloads send, as weir_rules_link does: what comes to the link of it
  *                    may have no socket, or be in a tunnel
+ *   weir_rules_long  what leaves by a link whose packets need not be told apart: takes those that
+ *                    are too long for the link (split.h), as weir_rules_link does
+ *   weir_rules_segm  the frames that these have become. Sends them on by the link
  *   weir_rules_ifb   what goes into an IFB of Weir's. Refuses what sockets send there, and
  *                    sends copies of a frame to many straight on (copies.h)
  *
@@ -52,6 +55,7 @@
 #include "owner.h"
 #include "zone.h"
 #include "copies.h"
+#include "split.h"
 
 /* The packet's class and queue, as it carries them. */
 static __always_inline __u32 weir_lane(struct __sk_buff *skb)
@@ -322,21 +326,73 @@ int weir_rules_ifb(struct __sk_buff *skb)
 	return TC_ACT_SHOT;
 }
 
+/* A port without Ethernet headers: give the packet one for its way by devices that have them.
+ * bpf_redirect takes it off again. */
+static __always_inline long weir_add_header(struct __sk_buff *skb)
+{
+	__be16 protocol = skb->protocol;
+
+	if (weir_here.link_header)
+		return 0;
+	return bpf_skb_change_head(skb, ETH_HLEN, 0) ||
+	       bpf_skb_store_bytes(skb, offsetof(struct ethhdr, h_proto), &protocol,
+				   sizeof(protocol), 0);
+}
+
+/* Have the kernel cut the packet into frames, which come back to this device. */
+static __always_inline int weir_split(struct __sk_buff *skb)
+{
+	if (weir_add_header(skb))
+		return TC_ACT_SHOT;
+	skb->cb[3] = WEIR_SPLIT_AT;
+	skb->cb[4] = skb->ifindex;
+	return bpf_redirect(weir_here.split_by, 0);
+}
+
 SEC("tcx/egress")
-int weir_rules_link(struct __sk_buff *skb)
+int weir_rules_segm(struct __sk_buff *skb)
+{
+	/* By its constants the agent knows the program, so it has to name them. */
+	asm volatile("" : : "r"(weir_here.host));
+	return skb->cb[3] == WEIR_SPLIT_AT ? bpf_redirect(skb->cb[4], 0) : TC_ACT_SHOT;
+}
+
+/* Of the frames of a socket's packet the last alone has the socket, so all get its seal before. */
+SEC("tcx/egress")
+int weir_rules_long(struct __sk_buff *skb)
+{
+	if (weir_was_split(skb) || !weir_is_long(skb))
+		return TC_ACT_UNSPEC;
+	weir_reown(skb);
+	return weir_split(skb);
+}
+
+static __always_inline void weir_tell_apart(struct __sk_buff *skb)
 {
 	enum weir_found found = weir_reown(skb);
 
-	weir_keep(skb);
 	weir_forget_priority(skb);
-	if (weir_lane(skb) & WEIR_LANE_CLASS) {
-		if (weir_here.late && found == WEIR_OWNED)
-			weir_sort(skb);
-		if (weir_here.late && skb->ingress_ifindex <= WEIR_LOOPBACK)
-			weir_dress(skb);
-		return TC_ACT_UNSPEC;
+	if (!(weir_lane(skb) & WEIR_LANE_CLASS)) {
+		if (weir_here.host)
+			weir_mark_and_rewrite(skb);
+		return;
 	}
-	return weir_here.host ? weir_mark_and_rewrite(skb) : TC_ACT_UNSPEC;
+	if (weir_here.late && found == WEIR_OWNED)
+		weir_sort(skb);
+	if (weir_here.late && skb->ingress_ifindex <= WEIR_LOOPBACK)
+		weir_dress(skb);
+}
+
+SEC("tcx/egress")
+int weir_rules_link(struct __sk_buff *skb)
+{
+	if (!weir_was_split(skb)) {
+		weir_tell_apart(skb);
+		if (weir_is_long(skb))
+			return weir_split(skb);
+	}
+	weir_keep(skb);
+	return TC_ACT_UNSPEC;
 }
 
 SEC("cgroup_skb/egress")
@@ -472,9 +528,6 @@ int weir_rules_in(struct __sk_buff *skb)
  * it: no qdisc that Weir puts there uses its last 12 bytes. The kernel clears them in what a
  * packet socket sends, and no other packet has the word of Weir in them: such packets do not
  * pass the gate.
- *
- * A port without Ethernet headers is given one for its way through the pair; bpf_redirect takes
- * it off again.
  */
 #define WEIR_TAKEN_AT 0x77e17a6e
 #define WEIR_COPIED                                                                                \
@@ -483,14 +536,8 @@ int weir_rules_in(struct __sk_buff *skb)
 /* Send the packet into the pair. */
 static __always_inline int weir_take(struct __sk_buff *skb)
 {
-	if (!weir_here.link_header) {
-		__be16 protocol = skb->protocol;
-
-		if (bpf_skb_change_head(skb, ETH_HLEN, 0) ||
-		    bpf_skb_store_bytes(skb, offsetof(struct ethhdr, h_proto), &protocol,
-					sizeof(protocol), 0))
-			return TC_ACT_SHOT;
-	}
+	if (weir_add_header(skb))
+		return TC_ACT_SHOT;
 	skb->cb[2] = skb->priority;
 	skb->cb[3] = WEIR_TAKEN_AT;
 	skb->cb[4] = skb->ifindex;
@@ -589,6 +636,8 @@ int weir_rules_area(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	weir_reown(skb);
 	weir_forget_priority(skb);
+	if (weir_is_long(skb))
+		return weir_split(skb);
 	return weir_take(skb);
 }
 

@@ -81,6 +81,8 @@ struct weir_place {
 	__u32 levels; /* bit i = weir_owners has cgroups that are i below the top */
 	__u32 host; /* at a link: 1 = class 0 has rules or a DSCP */
 	__u32 hosts; /* whose packets share a hash, bits of enum weir_hosts; 0 = a flow's */
+	__u32 split_over; /* bytes of the longest packet that is not split (split.h); 0 = none is */
+	__u32 split_by; /* index of the device that splits */
 	__u64 host_keys[WEIR_HOST_KEYS]; /* of that hash, drawn by the agent */
 };
 

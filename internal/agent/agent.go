@@ -65,11 +65,9 @@ type Options struct {
 	// DeviceExists tells whether a device that was there when the last agent ended
 	// still is; nil = all are.
 	DeviceExists func(name string, ifindex int) bool
-	// LimitOffload keeps what a workload sends through dev in packets that suit a
-	// link of the given capacity; with nil packets stay as large as they are.
-	LimitOffload func(dev discover.Device, capacity policy.Rate) error
-	// RestoreOffload undoes LimitOffload; with nil a limit stays.
-	RestoreOffload func(dev discover.Device) error
+	// Offload limits the packets that workloads with a reservation build; its zero value leaves
+	// them as large as they are.
+	Offload offload.Limits
 	// OpenSockets returns the classes of which sockets are open though no process of theirs is
 	// there; nil = that is not known, and workloads end with their processes.
 	OpenSockets func() (map[plan.ClassID]bool, error)
@@ -159,7 +157,7 @@ func New(opts Options) (*Agent, error) {
 		store:     memory.NewFile(opts.StateDir),
 		readers:   readers.Readers{},
 		devices:   newDevices(opts.Devices, opts.Log),
-		offloads:  offload.Limits{Log: opts.Log, Set: opts.LimitOffload, Restore: opts.RestoreOffload},
+		offloads:  opts.Offload,
 		regulator: regulator{log: opts.Log, open: opts.Goodput},
 	}
 	a.allocator = allocator{a}

@@ -25,7 +25,7 @@
 // Agent is the loop: it answers the API, and hands what it learns to decide. What belongs
 // together has an object: finder knows the workloads, link one steered device and its backend,
 // links all of them, regulator the controllers of reservations, offload.Limits the size of
-// packets, record.Recorder the logs, readers the subscribers. A moment has what the API
+// their packets, record.Recorder the logs, readers the subscribers. A moment has what the API
 // shows. Package memory is state.json.
 //
 // # Who may touch what

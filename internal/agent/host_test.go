@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/offload"
 	"weir/internal/api"
 	"weir/internal/api/apitest"
 	"weir/internal/audit"
@@ -28,7 +29,6 @@ import (
 	"weir/internal/event"
 	"weir/internal/logtest"
 	"weir/internal/plan"
-	"weir/internal/policy"
 	"weir/internal/refusal"
 	"weir/internal/sdn/switchport"
 )
@@ -156,8 +156,7 @@ type host struct {
 	goodput func() (Meter, error)
 	// lockLimit is agent.Options.LockLimit.
 	lockLimit func(l config.Link, backend string) string
-	limit     func(discover.Device, policy.Rate) error // nil = none
-	restore   func(discover.Device) error
+	offload   offload.Limits
 	audit     *audit.Log // nil = none
 	down      func(device string) string
 	// unwritable is what agent.Options.Unwritable returns, observed what other parts report.
@@ -231,9 +230,9 @@ func (h *host) start() {
 
 		OpenSockets: h.open,
 
-		LimitOffload: h.limit, RestoreOffload: h.restore,
-		Audit: h.audit,
-		Log:   slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
+		Offload: h.offload,
+		Audit:   h.audit,
+		Log:     slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -77,7 +77,7 @@ func cleanup(ctx context.Context, c config.Config, devices []string, log *slog.L
 		}
 		done(name, backends.Cleanup(ctx, name, opts, log))
 	}
-	failed = append(failed, device.RestoreGSO(opts, log))
+	failed = append(failed, device.RestoreGSO(opts, nil, log))
 	return errors.Join(failed...)
 }
 

@@ -20,6 +20,7 @@ import (
 	"sync"
 
 	"weir/internal/agent"
+	"weir/internal/agent/offload"
 	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/config"
@@ -120,12 +121,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		Paths:        ways,
 		Beneath:      beneath,
 		DeviceExists: deviceExists,
-		LimitOffload: func(dev discover.Device, capacity policy.Rate) error {
-			return device.LimitGSO(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex, device.GSOLimit(capacity))
-		},
-		RestoreOffload: func(dev discover.Device) error {
-			return device.RestoreGSOOf(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex)
-		},
+		Offload:      offloads(c.StateDir, log),
 		OpenSockets: func() (map[plan.ClassID]bool, error) {
 			return backends.OpenSockets(dataplane.Options{MarkMask: c.MarkMask, Cilium: c.Cilium, StateDir: c.StateDir}, log)
 		},
@@ -163,6 +159,21 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		ag.Observe(ports.Look)
 	}
 	return ag, err
+}
+
+// offloads limits the offloaded packets of workloads, and remembers the former limits in a folder.
+func offloads(stateDir string, log *slog.Logger) offload.Limits {
+	opts := dataplane.Options{StateDir: stateDir}
+	return offload.Limits{
+		Log: log,
+		Set: func(dev discover.Device, capacity policy.Rate) error {
+			return device.LimitGSO(opts, dev.PeerNetns, dev.PeerIfindex, device.GSOLimit(capacity))
+		},
+		Restore: func(dev discover.Device) error {
+			return device.RestoreGSOOf(opts, dev.PeerNetns, dev.PeerIfindex)
+		},
+		RestoreOthers: func(except []int) error { return device.RestoreGSO(opts, except, log) },
+	}
 }
 
 // loadConfig returns the file that read reads with the command line over it. With a *config.Error

@@ -41,7 +41,7 @@ func healthy() Host {
 		File:     c.Path,
 		Config:   Seen[config.Config]{Value: c},
 		Links: []Link{{Name: "eth0", Asked: true, Capacity: 95e6, Root: Seen[string]{Value: "fq_codel"}, TxQueues: 1,
-			SpeedMbps: 1000, GSO: 65536, GSOLimit: 11875}},
+			SpeedMbps: 1000, GSO: 65536, SplitOver: 14250}},
 		Engines: []Engine{{Name: "docker", Socket: "/var/run/docker.sock", Version: Seen[string]{Value: "28.5.2"}}},
 		CRIU:    Seen[string]{Value: "4.2.1"},
 		Clock:   Seen[Clock]{Value: Clock{Synchronised: true, MaxErrorUsec: 12000}},
@@ -49,6 +49,19 @@ func healthy() Host {
 		Disks:   []Disk{{Path: "/var/lib/weir"}, {Path: "/var/log/weir"}},
 		Agent:   Seen[api.Status]{Value: api.Status{Version: "1.0"}},
 		Socket:  "/run/weir/weir.sock",
+	}
+}
+
+// A steered link whose long packets are not split is warned of.
+func TestWholePackets(t *testing.T) {
+	l := healthy().Links[0]
+	l.Whole = true // no agent has made the devices yet
+	if f := l.offload(); len(f) != 1 || f[0].Level != OK {
+		t.Errorf("not steered: %+v", f)
+	}
+	l.RootKind = RootOurs
+	if f := l.offload(); len(f) != 1 || f[0].Level != Warning || f[0].Remedy == "" {
+		t.Errorf("steered: %+v", f)
 	}
 }
 

@@ -58,7 +58,8 @@ type Link struct {
 	TxQueues  int
 	SpeedMbps int    // of the device, 0 = it does not say
 	GSO       uint32 // bytes of the largest packet that is cut after the qdisc
-	GSOLimit  uint32 // bytes that Weir gives the devices of workloads for this capacity
+	SplitOver uint32 // bytes of the longest packet that Weir does not split for this capacity; 0 = it splits none
+	Whole     bool   // the devices that split packets are not there
 }
 
 // RootKind tells who set a root qdisc: the kernel, Weir or another program.

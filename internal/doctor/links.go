@@ -132,9 +132,12 @@ func (l Link) offload() []Finding {
 		return nil
 	}
 	ms := func(bytes uint32) float64 { return float64(bytes) * 8e3 / float64(l.Capacity) }
-	if l.GSO <= l.GSOLimit {
-		return ok(fmt.Sprintf("packets of up to %d bytes (segmentation offload), %.3g ms of the link", l.GSO, ms(l.GSO)))
+	text := fmt.Sprintf("packets of up to %d bytes (segmentation offload), %.3g ms of the link", l.GSO, ms(l.GSO))
+	switch {
+	case l.SplitOver == 0 || l.GSO <= l.SplitOver:
+		return ok(text)
+	case l.Whole && l.RootKind == RootOurs:
+		return warning(text+", stay whole: weir-gso, the device that splits them, is not there", "weir status says why, or mends it within seconds; the kernel has to have the modules veth and macvlan")
 	}
-	return ok(fmt.Sprintf("packets of up to %d bytes (segmentation offload): %.3g ms of the link for one of the host's own; Weir limits workloads to %d bytes, %.3g ms",
-		l.GSO, ms(l.GSO), l.GSOLimit, ms(l.GSOLimit)))
+	return ok(fmt.Sprintf("%s; Weir splits what is longer than %d bytes, %.3g ms", text, l.SplitOver, ms(l.SplitOver)))
 }

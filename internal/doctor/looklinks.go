@@ -91,7 +91,9 @@ func (l *Link) look(conn *device.Conn, opts dataplane.Options) {
 		l.SpeedMbps = max(speed.Value, 0) // -1: the device does not know
 	}
 	l.GSO = dev.GSOMaxSize
-	l.GSOLimit = device.GSOLimit(policy.Rate(l.Capacity))
+	l.SplitOver = device.SplitOver(policy.Rate(l.Capacity))
+	splitter, err := conn.Splitter()
+	l.Whole = err == nil && splitter == device.Splitter{}
 }
 
 // defaultRoute returns the device that packets to anywhere leave by, "" if there is none.

@@ -131,9 +131,3 @@ func tagless(frame, bare []byte) bool {
 	return len(frame) == len(bare)+4 && (frame[12] == 0x81 || frame[12] == 0x88 && frame[13] == 0xa8) &&
 		bytes.Equal(frame[:12], bare[:12]) && bytes.Equal(frame[16:], bare[12:])
 }
-
-// incoming reports whether a packet came by the device.
-func incoming(from unix.Sockaddr) bool {
-	at, ok := from.(*unix.SockaddrLinklayer)
-	return ok && at.Pkttype != unix.PACKET_OUTGOING
-}

@@ -15,6 +15,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/backends"
 	"weir/internal/dataplane/device"
+	"weir/internal/dataplane/mark"
 	"weir/internal/lab/peers"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
@@ -63,16 +64,19 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 			return nil, "", nil, fmt.Errorf("scheduler %s: link.direction ingress is for Weir's own schedulers and none", scheduler)
 		}
 		setting := peers.Setting{Device: topology.Uplink, Link: at.link, Policies: now.Workloads, Leaf: at.leaf}
+		steering := peerSteering{}
 		if strings.HasSuffix(scheduler, scenario.LimitedGSO) {
-			if err := at.limitOffload(); err != nil {
+			if steering.unsplit, err = mark.Split(topology.Uplink, at.slowest(), labOptions, log); err != nil {
 				return nil, "", nil, err
 			}
 		}
-		running, err := peers.Start(p, at.host, setting, at.ports)
-		if err != nil {
+		if steering.Running, err = peers.Start(p, at.host, setting, at.ports); err != nil {
+			if steering.unsplit != nil {
+				err = errors.Join(err, steering.unsplit())
+			}
 			return nil, "", nil, err
 		}
-		return peerSteering{running}, "kernel", ignored(now), nil
+		return steering, "kernel", ignored(now), nil
 	}
 	b, behind, notes, err := at.newBackends(backend, log)
 	if err != nil {
@@ -83,9 +87,6 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 		return nil, "", nil, fmt.Errorf("scheduler %s needs a kernel with BPF qdiscs (Linux 6.16 or later); run the scenario in the VM (vm/run)", scheduler)
 	}
 	w := &weirSteering{site: at, backend: b, behind: behind, scheduler: scheduler, regulator: newRegulator(b, cmp.Or(at.direction(), policy.Egress), at.how, log)}
-	if err := w.limitOffload(); err != nil {
-		return nil, "", nil, errors.Join(err, b.Close())
-	}
 	if err := w.Apply(ctx, now); err != nil {
 		return nil, "", nil, errors.Join(err, w.Close(ctx))
 	}
@@ -151,18 +152,27 @@ func (s site) newBackends(want string, log *slog.Logger) (b dataplane.Backend, z
 }
 
 // peerSteering is a qdisc of the kernel.
-type peerSteering struct{ running *peers.Running }
+type peerSteering struct {
+	*peers.Running
+	unsplit func() error // nil = packets stay as they are
+}
 
 func (p peerSteering) Apply(_ context.Context, now scenario.Promises) error {
-	return p.running.Apply(now.Workloads)
+	return p.Running.Apply(now.Workloads)
 }
 
 func (p peerSteering) Drops() (*uint64, error) {
-	n, err := p.running.Drops()
+	n, err := p.Running.Drops()
 	return &n, err
 }
 
-func (p peerSteering) Close(context.Context) error { return p.running.Close() }
+func (p peerSteering) Close(context.Context) error {
+	err := p.Running.Close()
+	if p.unsplit != nil {
+		err = errors.Join(err, p.unsplit())
+	}
+	return err
+}
 
 // weirSteering is one of Weir's backends, which gets its plan from the scenario.
 type weirSteering struct {
@@ -175,26 +185,19 @@ type weirSteering struct {
 	done      chan error
 }
 
-// limitOffload does what the agent does: it keeps the packets that workloads
-// build small enough for the link.
-func (s site) limitOffload() error {
+// slowest is the capacity of the link, or of its slowest zone.
+func (s site) slowest() policy.Rate {
 	slowest := s.link.Bandwidth
 	for _, z := range s.link.Zones {
 		slowest = min(slowest, z.Bandwidth)
 	}
-	limit := device.GSOLimit(slowest)
-	for _, port := range s.ports {
-		if port.PeerNetns == "" {
-			continue // a tap without offload: its packets are frames
-		}
-		if err := device.LimitGSO(labOptions, port.PeerNetns, port.PeerIfindex, limit); err != nil {
-			return err
-		}
-	}
-	return nil
+	return slowest
 }
 
 func (w *weirSteering) Apply(ctx context.Context, now scenario.Promises) error {
+	if err := w.limitOffload(now); err != nil {
+		return err
+	}
 	state, err := w.state(now, zones.Zone{})
 	if err != nil {
 		return err
@@ -206,6 +209,28 @@ func (w *weirSteering) Apply(ctx context.Context, now scenario.Promises) error {
 		state, err := w.state(now, z)
 		if err == nil {
 			err = w.behind[i].Set(ctx, state)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// limitOffload does what the agent does: workloads with a reservation build packets that are small
+// enough for the link.
+func (w *weirSteering) limitOffload(now scenario.Promises) error {
+	slowest := w.slowest()
+	for i, p := range now.Workloads {
+		if i >= len(w.ports) || w.ports[i].PeerNetns == "" { // a tap without offload: its packets are frames
+			continue
+		}
+		port := w.ports[i]
+		var err error
+		if p.Asked().Reserved(slowest) == 0 {
+			err = device.RestoreGSOOf(labOptions, port.PeerNetns, port.PeerIfindex)
+		} else {
+			err = device.LimitGSO(labOptions, port.PeerNetns, port.PeerIfindex, device.GSOLimit(slowest))
 		}
 		if err != nil {
 			return err

@@ -146,7 +146,7 @@ const documentedTests = "Documented"
 // CPU time, on 6.18 what differs between kernels: how a qdisc is attached, changed,
 // taken away, left behind and found again.
 const (
-	agentTests     = "SecondAgent|Disturbed|PolicyChanges|Churn|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|TwoLinks|TwoAgents|UpgradeUnderLoad|RulesFill|QueuesUnder|DisciplineChanges|GroupChanges|Inside|Reservation|TargetsAtRandom|Groups$|GroupRefusals|RequestsBesideBulk|RulesOfOthers|SecondBridge|NestedPorts|Protocols|TestVerify$"
+	agentTests     = "SecondAgent|Disturbed|PolicyChanges|Churn|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|TwoLinks|TwoAgents|UpgradeUnderLoad|RulesFill|QueuesUnder|DisciplineChanges|GroupChanges|Inside|Reservation|TargetsAtRandom|Groups$|GroupRefusals|RequestsBesideBulk|RulesOfOthers|SecondBridge|NestedPorts|LocalTraffic|Protocols|TestVerify$"
 	longOrders     = "^TestOthersWorkAsWithoutWeir$/^order_[23]$|^TestOthersStayAsTheyAre$/^zone_true$" // half of them is enough there
 	agentTestsElse = "PolicyChanges|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|UpgradeUnderLoad|GroupChanges"
 )

@@ -9,41 +9,23 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/dataplane"
-	"weir/internal/policy"
 )
 
-// With segmentation offload a sender hands down packets of up to 64 KB, and a
-// qdisc can only send them whole: 5 ms of a 100 Mbit/s link in which no other class
-// sends. TCP asks the device that it sends through how large a packet may be.
-// For a container that is its own eth0, so the limit belongs on the container's
-// end of the veth; on the host's end or on the uplink it would come too late
-// (there the kernel cuts packets after the qdisc, not before).
+// The kernel bounds the size of offloaded packets by device, and TCP asks the device that it
+// sends through how large a packet may be. For a container that is its own eth0, so a limit for
+// what it builds belongs on the container's end of the veth. It holds for all that it sends, also
+// within the host, so that workloads with a reservation alone have one (package offload); links
+// split what others build (Splitter).
 //
 // A limit counts at once for all packets: TCP connections that began before
 // build larger ones for as long as their route is cached, and the device cuts
 // these into single frames, correctly but at more CPU time.
-
-const (
-	// gsoReserve is what TCP leaves free of gso_max_size for headers
-	// (MAX_TCP_HEADER + 1 in the kernel, 321 on 64-bit machines).
-	gsoReserve = 321
-
-	// gsoNone is the kernel's default: no limit before BIG TCP.
-	gsoNone = 65536
-)
-
-// GSOLimit is the largest packet in bytes that a link of the given capacity
-// should see: what it carries in 1 ms, at least two frames (one would switch
-// offload off, at many times the CPU time), at most 64 KB. 100 Mbit/s: 12,500.
-func GSOLimit(capacity policy.Rate) uint32 {
-	perMillisecond := uint64(capacity) / 8 / 1000
-	return uint32(min(max(perMillisecond, 2*policy.FullFrame+gsoReserve), gsoNone))
-}
 
 // GSO is how large offloaded packets on a device may be, in bytes.
 type GSO struct {
@@ -147,9 +129,13 @@ func RestoreGSOOf(opts dataplane.Options, netnsPath string, index int) error {
 	return os.Remove(path)
 }
 
-// RestoreGSO puts back every limit that LimitGSO changed, except where a program
-// has set another one since, and forgets devices and namespaces that are gone.
-func RestoreGSO(opts dataplane.Options, log *slog.Logger) error {
+// errKept says that a limit stays.
+var errKept = errors.New("the limit stays")
+
+// RestoreGSO puts back every limit that LimitGSO changed, except where a program has set another
+// one since, and forgets devices and namespaces that are gone. Limits stay of devices whose other
+// ends have the given indexes.
+func RestoreGSO(opts dataplane.Options, ends []int, log *slog.Logger) error {
 	paths, err := filepath.Glob(filepath.Join(StateDir(opts), "gso-*.json"))
 	if err != nil {
 		return fmt.Errorf("list remembered gso limits: %w", err)
@@ -161,7 +147,10 @@ func RestoreGSO(opts dataplane.Options, log *slog.Logger) error {
 			log.Warn("cannot read a remembered gso limit", "err", err)
 			continue
 		}
-		if err := m.restore(); err != nil {
+		switch err := m.restore(ends...); {
+		case errors.Is(err, errKept):
+			continue
+		case err != nil:
 			failed = errors.Join(failed, err)
 			continue
 		}
@@ -170,7 +159,8 @@ func RestoreGSO(opts dataplane.Options, log *slog.Logger) error {
 	return failed
 }
 
-func (m gsoMemory) restore() error {
+// restore puts the former limit back, unless the device's other end has one of the indexes.
+func (m gsoMemory) restore(ends ...int) error {
 	inode, err := netnsInode(m.Netns)
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && inode != m.Inode) {
 		return nil // the container is gone, and its device with it
@@ -186,6 +176,9 @@ func (m gsoMemory) restore() error {
 	dev, err := c.LookupIndex(m.Ifindex)
 	if errors.Is(err, dataplane.ErrNoDevice) {
 		return nil
+	}
+	if err == nil && slices.Contains(ends, dev.Peer) {
+		return errKept
 	}
 	if err != nil || dev.GSOMaxSize != m.Set {
 		return err

@@ -42,15 +42,17 @@ func TestLimitAndRestoreGSO(t *testing.T) {
 		}
 		wantGSO(t, inside, min(bytes, eth0.GSOMaxSize))
 	}
-	restore := func() {
+	restore := func(ends ...int) {
 		t.Helper()
-		if err := RestoreGSO(opts, slog.Default()); err != nil {
+		if err := RestoreGSO(opts, ends, slog.Default()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	limit(12500)
 	limit(12500)
 	limit(25000) // the link's capacity was raised
+	restore(eth0.Peer)
+	wantGSO(t, inside, 25000)
 	restore()
 	wantGSO(t, inside, eth0.GSOMaxSize)
 	restore() // nothing left to do
@@ -91,7 +93,7 @@ func TestRestoreGSOForgetsWhatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	host.Run("ip", "link", "del", "v0")
-	if err := RestoreGSO(opts, slog.Default()); err != nil {
+	if err := RestoreGSO(opts, nil, slog.Default()); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(opts.StateDir); len(left) > 0 {

@@ -109,9 +109,10 @@ func ifbOf(alias string) (i IFB, ok bool) {
 	return i, i.alias() == alias
 }
 
-// IsIFBName says whether an IFB device of Weir's, or an end of a pair, would have such a name.
+// IsIFBName says whether an IFB device of Weir's, an end of a pair, or a device of a Splitter would
+// have such a name.
 func IsIFBName(name string) bool {
-	return slices.ContainsFunc([]string{ifbPrefix, zonePrefix, zoneInPrefix, backPrefix, zoneBackPrefix, zoneInBackPrefix},
+	return slices.ContainsFunc([]string{ifbPrefix, zonePrefix, zoneInPrefix, backPrefix, zoneBackPrefix, zoneInBackPrefix, splitIn},
 		func(p string) bool { return strings.HasPrefix(name, p) })
 }
 

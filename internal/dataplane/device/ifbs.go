@@ -103,7 +103,7 @@ func (c *Conn) up(dev netlink.Link) error {
 	if dev.Attrs().Flags&1 != 0 { // net.FlagUp
 		return nil
 	}
-	if dev.Type() == pairKind {
+	if dev.Type() != ifbKind {
 		// The kernel refuses it where IPv6 is off, and then it needs no telling.
 		_ = c.links.LinkSetIP6AddrGenMode(dev, nl.IN6_ADDR_GEN_MODE_NONE)
 		if err := c.links.LinkSetARPOff(dev); err != nil {

@@ -21,6 +21,7 @@ import (
 type Device struct {
 	Name           string
 	Index          int
+	Peer           int    // index of the other end of a pair, in its own network namespace, or of the device below; 0 = none
 	MTU            int    // bytes, without the Ethernet header
 	GSOMaxSize     uint32 // bytes, IPv6 and all that is not IPv4
 	GSOIPv4MaxSize uint32 // bytes; 0 on kernels before 6.3, where GSOMaxSize counts for both
@@ -88,7 +89,7 @@ func (c *Conn) LookupIndex(index int) (Device, error) {
 
 func fromAttrs(attrs *netlink.LinkAttrs) Device {
 	return Device{
-		Name: attrs.Name, Index: attrs.Index, MTU: attrs.MTU,
+		Name: attrs.Name, Index: attrs.Index, Peer: attrs.ParentIndex, MTU: attrs.MTU,
 		GSOMaxSize: attrs.GSOMaxSize, GSOIPv4MaxSize: attrs.GSOIPv4MaxSize,
 		Ethernet: attrs.EncapType == "ether" || attrs.EncapType == "loopback",
 	}

@@ -40,8 +40,7 @@ type Host struct {
 	Opts   dataplane.Options
 }
 
-// New makes a host with some containers and moves the test's goroutine into it. Its
-// devices keep offloaded packets as small as the agent does on a link of 100 Mbit/s.
+// New makes a host with some containers and moves the test's goroutine into it.
 func New(t testing.TB, containers int) *Host {
 	t.Helper()
 	h := &Host{T: t, Netns: netnstest.Enter(t), Server: netnstest.New(t), Opts: netnstest.Options(t)}
@@ -75,7 +74,6 @@ func (h *Host) Plug(name string, box *netnstest.Netns, address string) {
 	h.Netns.Run("ip", "link", "set", name, "master", "br0", "up")
 	box.Run("ip", "link", "set", "eth0", "up")
 	box.Run("ip", "addr", "add", address+"/24", "dev", "eth0")
-	box.Run("ip", "link", "set", "eth0", "gso_max_size", fmt.Sprint(device.GSOLimit(100*Mbit)))
 }
 
 // Log is what a backend logs, in the test's output.

@@ -36,6 +36,8 @@ type Marker struct {
 	sealed     map[sealedPlace]bool // where sealer.set has put its program
 	unsealed   bool                 // there is a place more, by the last sealer.missing
 	paired     bool                 // pairs.ready has been there
+	splits     splitting            // by the last splitter.ready
+	whole      error                // why it could not have packets split
 }
 
 // hook is a place in a device's path, and the program with rules for it.
@@ -142,7 +144,8 @@ func (m *Marker) Attach(port plan.Port, marking Marking) error {
 // what Attach does for ports. It writes the DSCP of cgroups' classes, too. Cgroups of
 // the state that are gone are left out. Pins of links that are gone are removed.
 //
-// Devices above the link are sealed (seal.go), and an IFB refuses what sockets send to it.
+// What is too long for the link's capacity is split (split.go), devices above the link are sealed
+// (seal.go), and an IFB refuses what sockets send to it.
 func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,9 +160,11 @@ func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 	if err := (sealer{m}).set(dev, state, sockets); err != nil {
 		return err
 	}
+	splits := splitter{m}.ready(state)
 	err = m.attach(egress, dev.Index, dev.Name, 0, MarkingOf(host), func(p *program) {
 		p.serveLate(lateOf(state))
 		p.reown(sockets)
+		p.split(splits)
 	})
 	if err != nil {
 		return err
@@ -170,7 +175,7 @@ func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 // AttachLinkRules is AttachLink for a link whose qdisc checks local sockets itself, with
 // Sockets. The link gets the program only if class 0 or the class of a cgroup has rules or a
 // DSCP, or if another owner has a program there, which may end the chain and with it the seal
-// (bpf/marking/seal.h); otherwise AttachLinkRules takes off the one that is there.
+// (bpf/marking/seal.h). Otherwise it gets a shorter one if packets may be too long for it, or none.
 func (m *Marker) AttachLinkRules(dev device.Device, state plan.State) error {
 	m.mu.Lock()
 	wanted, err := tcx{m, egress}.wanted(dev, state)
@@ -181,16 +186,14 @@ func (m *Marker) AttachLinkRules(dev device.Device, state plan.State) error {
 	if wanted {
 		return m.AttachLink(dev, state)
 	}
-	if err := m.DetachLink(dev); err != nil {
-		return err
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	sockets, err := m.Sockets(state)
 	if err != nil {
 		return err
 	}
-	return errors.Join(m.bypass().Stand(), (sealer{m}).set(dev, state, sockets), m.prunePins())
+	err = splitter{m}.set(dev, state, sockets)
+	return errors.Join(err, m.bypass().Stand(), (sealer{m}).set(dev, state, sockets), m.prunePins())
 }
 
 // wanted reports whether a link whose qdisc checks local sockets itself gets the program.
@@ -230,7 +233,7 @@ func (m *Marker) attach(h hook, ifindex int, name string, class plan.ClassID, ma
 	}
 	header := 0
 	inward := m.opts.Inward != nil && h == m.port()
-	if h == egress || h == above || !marking.empty() || inward {
+	if h == egress || h == long || h == above || !marking.empty() || inward {
 		dev, err := m.conn.LookupIndex(ifindex)
 		if err != nil {
 			return explain(err)
@@ -326,8 +329,8 @@ func (m *Marker) CleanupAll() error {
 	for _, h := range []hook{egress, above, back, innerLo} {
 		failed = errors.Join(failed, detachAll(m.at(h)))
 	}
-	failed = errors.Join(failed, remnants{m}.removeAll(), m.bypass().End())
-	for _, folder := range []string{ingress.folder, egress.folder, above.folder, back.folder, innerLo.folder, sends.folder, opens.folder, sends.goneFolder(), opens.goneFolder(), bypass.Folder} {
+	failed = errors.Join(failed, splitter{m}.end(), remnants{m}.removeAll(), m.bypass().End())
+	for _, folder := range []string{ingress.folder, egress.folder, above.folder, back.folder, frames.folder, innerLo.folder, sends.folder, opens.folder, sends.goneFolder(), opens.goneFolder(), bypass.Folder} {
 		dir, err := m.conn.PinDir(m.opts, folder)
 		if err != nil {
 			continue // it was not there either

@@ -5,6 +5,7 @@ package mark
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"weir/internal/dataplane"
@@ -56,7 +57,7 @@ func (m *Marker) MissingAtLink(dev device.Device, state plan.State, rulesOnly bo
 	if err != nil {
 		return nil, err
 	}
-	if !rulesOnly || wanted {
+	if !rulesOnly || wanted || m.splits.over != 0 {
 		_, err := m.at(egress).read(dev.Index)
 		switch {
 		case errors.Is(err, errNotOurs):
@@ -72,7 +73,11 @@ func (m *Marker) MissingAtLink(dev device.Device, state plan.State, rulesOnly bo
 		return append(missing, behind...), err
 	}
 	unsealed, err := sealer{m}.missing(dev, state)
-	return append(missing, unsealed...), err
+	if err != nil {
+		return nil, err
+	}
+	whole, err := splitter{m}.missing()
+	return slices.Concat(missing, unsealed, whole), err
 }
 
 // readPort returns what marks a port: errNotOurs if nothing of Weir's does,
@@ -113,11 +118,16 @@ func holds(table bypass.Table, path string) (bool, error) {
 }
 
 // Gaps says what marking cannot hold on this kernel, one sentence each.
-func (m *Marker) Gaps() []string {
+func (m *Marker) Gaps() (gaps []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if whole := (splitter{m}).gap(); whole != "" {
+		gaps = append(gaps, whole)
+	}
 	err := bypass.Unsupported()
 	if err == nil || m.opts.IFB() {
-		return nil
+		return gaps
 	}
 	reason, _, _ := strings.Cut(device.Explain("refuse socket options", err).Error(), "\n")
-	return []string{"A workload with the host's network and CAP_NET_RAW can send past the qdisc, by PACKET_QDISC_BYPASS or AF_XDP: this kernel cannot refuse them (needs Linux 6.1 with BTF; arm64: 6.4): " + reason + "."}
+	return append(gaps, "A workload with the host's network and CAP_NET_RAW can send past the qdisc, by PACKET_QDISC_BYPASS or AF_XDP: this kernel cannot refuse them (needs Linux 6.1 with BTF; arm64: 6.4): "+reason+".")
 }

@@ -37,6 +37,8 @@ var placeSize = map[string]uintptr{
 	programName:               unsafe.Sizeof(constants{}),
 	classifyProgWeirRulesPort: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesLink: unsafe.Sizeof(classifyWeirPlace{}),
+	classifyProgWeirRulesLong: unsafe.Sizeof(classifyWeirPlace{}),
+	classifyProgWeirRulesSegm: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesSeal: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesIfb:  unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesCgrp: unsafe.Sizeof(classifyWeirPlace{}),

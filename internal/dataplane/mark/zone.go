@@ -55,6 +55,7 @@ func (s Zones) Attach(z Zone, state plan.State) error {
 	switch {
 	case err != nil:
 	case z.Back != 0:
+		want.split(splitter{s.m}.ready(state))
 		err = s.at(z).attach(z.Link.Index, z.Link.Name, want)
 	default:
 		err = s.m.setFilter(s.filter(z), z.Link.Name, want)
@@ -111,6 +112,8 @@ func (s Zones) Missing(z Zone) ([]string, error) {
 		_, err = s.m.readFilter(s.filter(z))
 	}
 	switch {
+	case err == nil:
+		return splitter{s.m}.missing()
 	case errors.Is(err, errNotOurs):
 		return []string{"the filter of the zone is gone"}, nil
 	case errors.As(err, new(preceded)):

@@ -92,7 +92,7 @@ func readmeBlock(need func(string) *figures.Run) string {
 			all("%.1f Mbit/s", func(s string) float64 { return mustWorkload(need("qcon/fig11-"+s), 2, "c1").RateBps / 1e6 })...),
 		row("p99 of a ping while others saturate the link ([table 1](docs/papers/qcon.md#table-1-latency))", all("%.2f ms", idle("qcon/table1", "c6", 2))...),
 		row("the same with a line of only 110 Mbit/s behind", all("%.2f ms", idle("bars/latency-110mbit", "idle", 1))...),
-		row("the same with segmentation offload too (HTB while senders' packets are limited as Weir limits them: "+one("%.2f ms", idle("bars/latency-110mbit-offload", "idle", 1), "htb+gso")+")",
+		row("the same with segmentation offload too (HTB behind the same splitting of long packets: "+one("%.2f ms", idle("bars/latency-110mbit-offload", "idle", 1), "htb+gso")+")",
 			all("%.2f ms", idle("bars/latency-110mbit-offload", "idle", 1))...),
 		row("instructions of the whole host per packet of shaped TCP, three workloads", instructions(func() float64 { return cpu("fair") }), instructions(func() float64 { return cpu("htb") }), instructions(func() float64 { return cpu("htb-tuned") })),
 		row("instructions added to a 64-byte packet, marking included, five workloads", instructions(packet("fair+sfq")), instructions(packet("htb+fq_codel")), instructions(packet("htb-tuned+fq_codel"))),
