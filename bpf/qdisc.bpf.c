@@ -9,7 +9,8 @@
  *             seal, means class 0, the host. The packet joins its
  *             class's front (core/class.h) or the queue that the class's discipline
  *             names (disciplines/table.h), or is dropped and counted with a reason
- *             (drop.h).
+ *             (drop.h). A packet that is to leave later waits for its time before
+ *             that (departures.h).
  *   dequeue   the scheduler says whose turn it is (schedulers/table.h; chosen
  *             when the object is loaded), the class's discipline says which of
  *             its packets goes first, and CoDel whether that one is too late.
@@ -45,6 +46,7 @@
 #include "core/framing.h"
 #include "core/hash.h"
 #include "core/waiting.h"
+#include "departures.h"
 #include "drop.h"
 #include "release.h"
 #include "reset.h"
@@ -95,6 +97,8 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 	slot_ref s;
 
 	c->enqueued_packets++;
+	if (unlikely(skb->tstamp) && depart_later(skb->tstamp) && depart_room(c, sch, len))
+		return depart_hold(skb, sch, to_free, place, len);
 	front_note(c);
 	if (sorts) {
 		bool hashes = discipline_key(c) == HASH;
@@ -183,7 +187,7 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	id = bounded(lane, WEIR_MAX_CLASSES);
 	c = &classes[id];
 	len = charged(skb);
-	if (!begins_alone(c)) {
+	if (!begins_alone(c) || (unlikely(skb->tstamp) && depart_later(skb->tstamp))) {
 		if (unlikely(!c->discipline))
 			lane &= ~WEIR_LANE_CLASS;
 		return enqueue_behind(skb, sch, to_free, lane, len);
@@ -267,6 +271,8 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 		return NULL;
 	id = scheduler_next_at_once();
 	if (!id) {
+		if (unlikely(departures.count))
+			depart_due(sch);
 		if (unlikely(held.wheel.count))
 			release_due();
 		take_changes();

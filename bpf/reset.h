@@ -11,6 +11,7 @@
 
 #include "changes.h"
 #include "core/delay.h"
+#include "core/depart.h"
 
 /* Frees the packet in slot i of those that begin at *from. */
 static long reset_slot(__u64 i, __u32 *from)
@@ -103,6 +104,7 @@ static __always_inline void reset(void)
 	bpf_loop(fresh_flows, reset_stored, NULL, 0);
 	free_slot = fresh_slots = 0;
 	idle_head = idle_tail = fresh_flows = 0;
+	depart_reset();
 	scheduler_reset();
 }
 

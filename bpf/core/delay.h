@@ -107,6 +107,16 @@ static __noinline int delay_begin(__u32 id, slot_ref s)
 	return 0;
 }
 
+/* The same of one that is to wait until `at`: what it waits beyond that counts. */
+static __noinline int delay_begin_at(__u32 id, slot_ref s, __u64 at)
+{
+	__u32 *d = drawn_at(s - 1);
+
+	delay_begin(id, s);
+	*d = at >> AGE_SHIFT << DRAWN_SHIFT | (*d & ((1 << DRAWN_SHIFT) - 1));
+	return 0;
+}
+
 /* The packet that was drawn did not get in: the next run begins. */
 static __noinline int delay_missed(__u32 id)
 {

@@ -23,7 +23,7 @@
 #ifndef WEIR_HOLD_H
 #define WEIR_HOLD_H
 
-#include "flow.h"
+#include "depart.h"
 #include "fst.h"
 #include "wheel.h"
 
@@ -71,9 +71,16 @@ static __always_inline __u32 hold_backlog(__u32 queue)
 	return h ? h->backlog : 0;
 }
 
-/* `at`, or when the first class with held packets is due if that is earlier. */
+/* Is a packet held, or does one wait for its time of departure? */
+static __always_inline bool hold_some(void)
+{
+	return held.wheel.count || departures.count;
+}
+
+/* `at`, or when the first such packet is due if that is earlier. */
 static __always_inline __u64 hold_before(__u64 at)
 {
+	at = depart_before(at);
 	return held.wheel.count && before(held.at, at) ? held.at : at;
 }
 

@@ -55,6 +55,7 @@ struct sk_buff {
 	int skb_iif; /* the device that it came by; 0 = none */
 	__u16 tc_index;
 	__u32 mark;
+	__u64 tstamp; /* ns; here, when it is to leave: core/depart.h */
 	__be16 protocol;
 	__u16 network_header, transport_header; /* from head */
 	__u32 hash;

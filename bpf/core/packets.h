@@ -49,7 +49,7 @@ struct {
 struct packet {
 	slot_ref next;
 	__u32 len; /* bytes charged */
-	__u32 since; /* when it joined its flow, ns >> AGE_SHIFT; not kept at the front */
+	__u32 since; /* when it joined its flow, ns >> AGE_SHIFT; not kept at the front. Before that, when it is to leave */
 };
 
 static struct packet packets[WEIR_SLOTS];

@@ -162,7 +162,7 @@ static __always_inline class_ref fair_choose(struct Qdisc *sch)
 	id = fair_next(&fair.link, 0, now);
 	if (!id) {
 		fair.line.busy = 0; /* an idle line is no late one */
-		if (fair.link.throttled.count || held.wheel.count) {
+		if (fair.link.throttled.count || hold_some()) {
 			__u64 at;
 
 			now = fair.clock = bpf_ktime_get_ns();

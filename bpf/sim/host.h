@@ -44,6 +44,7 @@ struct sk_buff {
 	int skb_iif;
 	__u16 tc_index;
 	__u32 mark;
+	__u64 tstamp;
 	__u32 hash, source;
 	unsigned int pkt_len;
 	unsigned int len, ip_at, headers;

@@ -41,6 +41,7 @@
  *   packet ID LEN AT
  *   marks ON
  *   hosts N
+ *   later ID NS
  *   delays KEY
  *   waits ID
  *   charge PKT_LEN LEN GSO_SIZE GSO_SEGS TAGGED IP_AT HEADERS
@@ -59,7 +60,7 @@
  *   left ID AT LENGTH BORN
  * and one for each request that has been answered, NS after its first packet came:
  *   answer ID NS
- * `delays` prints what the kernel side has counted of a class, or of a queue with
+ * Packets of a source ask to leave `later` than they come. `delays` prints what the kernel side has counted of a class, or of a queue with
  * WEIR_MAX_CLASSES added to its number, a line for each bin that is not empty:
  *   delay KEY BIN PACKETS
  * `waits` prints for how long packets of a class have waited, and what it sent meanwhile:
@@ -118,6 +119,7 @@ struct source {
 	__u32 packets; /* of each of a client's flows; 0 = it is none */
 	__u32 came; /* packets of a client so far */
 	bool asks; /* it is a request's */
+	__u64 later; /* ns after it has come that a packet asks to leave */
 	int says; /* tcp: NOT_ECT and so on */
 	double window, threshold,
 		alpha; /* tcp: packets; slow start ends; dctcp: how many are marked */
@@ -263,6 +265,7 @@ static void arrive_one(__u32 id, bool unheard)
 	skb->sk = NULL;
 	skb->skb_iif = 2; /* as if from a container */
 	skb->tc_index = 0;
+	skb->tstamp = s->later ? now_ns + s->later : 0;
 	skb->source = id;
 	skb->hash = id / WEIR_MAX_CLASSES / hosts;
 	if (s->packets)
@@ -503,6 +506,7 @@ int main(int argc, char **argv)
 			: !strcmp(word, "request") ? 2
 			: !strcmp(word, "group")   ? 3
 			: !strcmp(word, "packet")  ? 3
+			: !strcmp(word, "later")   ? 2
 			: !strcmp(word, "charge")  ? 7
 			: !strcmp(word, "tcp")	   ? 4
 						   : 1;
@@ -601,6 +605,8 @@ int main(int argc, char **argv)
 			if (sources[a[0]].kind != PACKET)
 				restart(a[0], PACKET, a[1], 0, 0);
 			plan(a[2], a[0]);
+		} else if (!strcmp(word, "later")) {
+			sources[a[0]].later = a[1];
 		} else if (!strcmp(word, "marks")) {
 			proxy = a[0];
 		} else if (!strcmp(word, "delays")) {

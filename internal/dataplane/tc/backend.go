@@ -130,6 +130,7 @@ func (b *Backend) Gaps() []string {
 	gaps = append(gaps,
 		"A reservation is held by an HTB ceil, which lets bursts through: right over a second, not from packet to packet; those of queues are not held.",
 		"Bursts are not available: a workload never sends above its max for longer than a timer.",
+		"Times of departure (SO_TXTIME, TCP's pacing by fq) are not kept: a packet leaves as one without a time.",
 		"Groups are not available: each member counts for itself on the link, with its own weight, min and max; a group's weight, min and max do nothing.",
 		fmt.Sprintf("Disciplines, queues and AQM are not available: each workload has one queue, %s with the kernel's defaults.", b.leaf))
 	gaps = append(gaps, b.marker.Gaps()...)
