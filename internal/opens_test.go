@@ -80,6 +80,7 @@ var past = map[string]string{
 	"discover/within/within.go":               namespaces,
 	"discover/process.go":                     kernels,
 	"doctor/look.go":                          "the kernel's, and its configuration in /boot",
+	"doctor/looklinks.go":                     "what systemd-networkd and NetworkManager say of a device below /run, and their files, for the user who asks",
 	"kubernetes/claims/driver.go":             "the folders of kubelet's plugins, which are root's",
 	"kubernetes/claims/host.go":               kernels,
 	"kubernetes/informer/informer.go":         users + ", or the pod's own account",

@@ -54,6 +54,7 @@ type Link struct {
 	Asked     bool         // weir.yaml or the command line names it
 	Root      Seen[string] // root qdisc as tc prints it
 	RootKind  RootKind
+	Setters   []string      // settings of managers of networks that have them set a root qdisc, each with its program and file
 	Former    device.Former // what is there without Weir
 	TxQueues  int
 	SpeedMbps int    // of the device, 0 = it does not say

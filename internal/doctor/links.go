@@ -65,6 +65,10 @@ func (l Link) examine(backend string, clock Seen[uint64]) []Finding {
 		return warning(l.Missing, "name the uplink by --link DEV")
 	}
 	all := l.rootQdisc()
+	for _, setter := range l.Setters {
+		all = append(all, warning("a manager of networks sets a root qdisc there whenever it configures the device, in place of Weir's, which the agent sets again within a second or so: "+setter,
+			"take the qdisc out of that setting, or the link out of weir.yaml")...)
+	}
 	if l.Down != "" {
 		judge := warning // as the agent does of a link that it steers
 		if l.Asked {

@@ -66,7 +66,11 @@ func (l *Link) look(conn *device.Conn, opts dataplane.Options) {
 		l.Missing = err.Error()
 		return
 	}
-	if at, err := net.InterfaceByName(l.Name); err == nil && at.Flags&net.FlagUp == 0 {
+	at, err := net.InterfaceByName(l.Name)
+	if err == nil {
+		l.Setters = setters(os.DirFS("/"), l.Name, at.Index)
+	}
+	if err == nil && at.Flags&net.FlagUp == 0 {
 		l.Down = "the device is down, so nothing is sent"
 	} else if err == nil && at.Flags&net.FlagRunning == 0 {
 		l.Down = "the device has no carrier, so nothing is sent"

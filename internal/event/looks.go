@@ -145,7 +145,7 @@ func lookRepaired(l look) (found []Finding) {
 	for _, at := range l.Links {
 		if at.Repaired != "" {
 			found = append(found, Finding{at.subject(), "another program changed what Weir had set, and the agent has set it again: " + at.Repaired,
-				"find the program (a network manager, a script with tc) and keep it off this device; weir doctor names some"})
+				"find the program (a network manager, a script with tc) and keep it off this device; weir doctor names what managers of networks have set there"})
 		}
 	}
 	return found
