@@ -140,11 +140,16 @@ func (b *Backend) read() (err error) {
 	return err
 }
 
-// take gets an object for the link: the one that is in force or, if there is none
-// or it is of another scheduler, a fresh one.
+// take gets an object for the link: the one that is in force, or that of a device of this name that is
+// gone, or, if there is none or it is of another scheduler, a fresh one.
 func (b *Backend) take(scheduler string) (fresh bool, err error) {
 	if err := b.find(); err != nil {
 		return false, err
+	}
+	if b.obj == nil && b.inherit() {
+		if err := b.find(); err != nil {
+			return false, err
+		}
 	}
 	if b.obj != nil && b.obj.scheduler == scheduler {
 		dir, err := b.pins()

@@ -23,6 +23,31 @@ func (b *Backend) pins() (string, error) {
 // dots to itself. No device has a percent sign in its name.
 var undotted = strings.NewReplacer(".", "%2e")
 
+// inherit takes the pins of a device of this name that is gone, and says whether there were such: a tunnel's
+// comes again with its daemon, and the kernel takes seconds to verify a fresh object. What cannot be
+// taken is left to prune.
+func (b *Backend) inherit() bool {
+	own, err := b.pins()
+	if err != nil {
+		return false
+	}
+	links, name := filepath.Split(own)
+	stem := name[:strings.LastIndexByte(name, '-')+1]
+	entries, _ := os.ReadDir(links)
+	for _, entry := range entries {
+		rest, named := strings.CutPrefix(entry.Name(), stem)
+		index, err := strconv.Atoi(rest)
+		if !named || err != nil || index == b.dev.Index {
+			continue
+		}
+		if _, gone := b.conn.LookupIndex(index); errors.Is(gone, dataplane.ErrNoDevice) &&
+			os.Rename(filepath.Join(links, entry.Name()), own) == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // prune removes the pins of devices that are gone, and of the link's device by a name that it had
 // before. No agent adopts them any more.
 func (b *Backend) prune(dir string) {
