@@ -121,8 +121,8 @@ func (d *Docker) Run(ctx context.Context, report func([]Workload)) error {
 			pauses.Reset()
 		}
 		d.setStatus(workload.SourceUnavailable, d.trouble(err))
-		if !w.away { // said once, not at every try
-			d.log.Warn("docker engine does not answer, trying again", "engine", d.engine.Address(), "err", err)
+		if !w.away { // said once, not at every try; the event source-lost is the warning
+			d.log.Info("docker engine does not answer, trying again", "engine", d.engine.Address(), "err", err)
 		}
 		if err := w.pause(ctx, pauses.Next()); err != nil {
 			return err
