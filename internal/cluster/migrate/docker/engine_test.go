@@ -45,21 +45,21 @@ func TestTheReasonInALogOfCRIU(t *testing.T) {
 func TestACheckpointGetsTheCopysCgroup(t *testing.T) {
 	was, is := strings.Repeat("a1", 32), strings.Repeat("b2", 32)
 	f := folder{place: place{pid: os.Getpid()}, images: t.TempDir()}
-	if err := f.adopt(was, is); err != nil {
+	if err := f.adopt(was, is, ""); err != nil {
 		t.Errorf("without cgroups: %v", err)
 	}
 	image := filepath.Join(f.images, "cgroup.img")
 	if err := os.WriteFile(image, []byte("\x01\x0a\x49/docker/"+was+"\x12\x0fdocker/"+was+"/sub"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.adopt(was, is); err != nil {
+	if err := f.adopt(was, is, ""); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(image)
 	if want := "\x01\x0a\x49/docker/" + is + "\x12\x0fdocker/" + is + "/sub"; err != nil || string(got) != want {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
-	if f.adopt(is, "short") == nil {
+	if f.adopt(is, "short", "") == nil {
 		t.Error("an id of another length would break the image")
 	}
 }

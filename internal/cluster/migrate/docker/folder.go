@@ -3,13 +3,13 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"weir/internal/cluster/migrate/docker/cgroup"
 	"weir/internal/cluster/migrate/docker/daemon"
 )
 
@@ -88,23 +88,20 @@ const (
 	maxCgroupImage = 1 << 20 // bytes
 )
 
-// adopt makes a container's checkpoint another's. CRIU puts processes back into the
-// cgroup that they were in, which an engine names after the container; on hosts with
-// cgroups of version 2 runc 1.1 and 1.2 do not tell it that the name has changed, and
-// the copy would be where the engine can neither limit nor pause it. Ids are of one
-// length, so the name can be replaced in CRIU's image as it is.
-func (f folder) adopt(was, is string) error {
+// adopt makes a container's checkpoint another's, whose cgroup is group (package cgroup says why).
+func (f folder) adopt(was, is, group string) error {
 	image := f.file(filepath.Join(f.images, cgroupImage))
 	text, err := os.ReadFile(image)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
+	if errors.Is(err, os.ErrNotExist) {
 		return nil // dumped without cgroups
-	case err != nil:
-		return err
-	case len(was) != len(is):
-		return failed("containers %s and %s have ids of two lengths", was, is)
 	}
-	return os.WriteFile(image, bytes.ReplaceAll(text, []byte(was), []byte(is)), 0o600)
+	if err == nil {
+		text, err = cgroup.Move(text, was, is, group)
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(image, text, 0o600)
 }
 
 // offer makes the folder that Docker is told to restore: the small files, and links

@@ -14,8 +14,10 @@ import (
 	"strings"
 
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/docker/cgroup"
 	"weir/internal/cluster/migrate/pack"
 )
 
@@ -57,7 +59,11 @@ func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 	case migrate.PartMemory:
 		return f.takeMemory(r, o.Limit(p))
 	case migrate.PartCheckpoint:
-		return f.takeCheckpoint(r, o.Limit(p), o.Container.ID, id)
+		group, err := groupOf(ctx, e.client, f.place, id)
+		if err != nil {
+			return size, err
+		}
+		return f.takeCheckpoint(r, o.Limit(p), o.Container.ID, id, group)
 	case migrate.PartLayer:
 		copied, err := e.client.ContainerInspect(ctx, id)
 		if err != nil {
@@ -139,19 +145,33 @@ func (f folder) takeMemory(r io.Reader, limit int64) (pack.Size, error) {
 	return take(r, f.file(f.before), limit, onlyImages)
 }
 
-// takeCheckpoint takes the checkpoint of a container, for another.
-func (f folder) takeCheckpoint(r io.Reader, limit int64, was, is string) (pack.Size, error) {
+// takeCheckpoint takes the checkpoint of a container, for another in a cgroup.
+func (f folder) takeCheckpoint(r io.Reader, limit int64, was, is, group string) (pack.Size, error) {
 	if err := errors.Join(f.removeCheckpoint(), os.MkdirAll(f.file(f.images), 0o700)); err != nil {
 		return pack.Size{}, err
 	}
 	size, err := take(r, f.file(f.images), limit, onlyImages)
 	if err == nil {
-		err = f.adopt(was, is)
+		err = f.adopt(was, is, group)
 	}
 	if err == nil {
 		err = f.setComplete()
 	}
 	return size, err
+}
+
+// groupOf returns the cgroup in which the engine expects a container, "" where that is not known or
+// the runtime tells CRIU itself.
+func groupOf(ctx context.Context, engine *client.Client, p place, id string) (string, error) {
+	info, err := engine.Info(ctx)
+	if err != nil || info.CgroupVersion != "2" {
+		return "", err
+	}
+	r, err := engine.ContainerInspect(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return cgroup.In(p.pid, p.file, info.CgroupDriver, r.HostConfig.CgroupParent, id), nil
 }
 
 // onlyImages accepts what CRIU makes, and nothing that leads elsewhere when it is read

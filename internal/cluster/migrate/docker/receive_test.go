@@ -53,7 +53,7 @@ func TestACheckpointWithLinksChangesNothingElse(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := checkpointFolder(t)
-			if _, err := f.takeCheckpoint(streamOf(t, fill), 1<<20, was, is); err == nil || f.complete() {
+			if _, err := f.takeCheckpoint(streamOf(t, fill), 1<<20, was, is, ""); err == nil || f.complete() {
 				t.Errorf("the checkpoint was taken (%v)", err)
 			}
 			if text, err := os.ReadFile(victim); err != nil || string(text) != "root:"+was {
@@ -76,7 +76,7 @@ func TestACheckpointOfCRIUs(t *testing.T) {
 	if _, err := f.takeMemory(streamOf(t, func(dir string) error { return os.WriteFile(filepath.Join(dir, "pages-1.img"), []byte("pages"), 0o600) }), 1<<20); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.takeCheckpoint(streamOf(t, images), 1<<20, was, is); err != nil || !f.complete() {
+	if _, err := f.takeCheckpoint(streamOf(t, images), 1<<20, was, is, ""); err != nil || !f.complete() {
 		t.Fatal(err)
 	}
 	if err := f.offer(); err != nil {
@@ -86,7 +86,7 @@ func TestACheckpointOfCRIUs(t *testing.T) {
 	if err != nil || string(text) != "/docker/"+is {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := f.takeCheckpoint(streamOf(t, images), 10, was, is); err == nil {
+	if _, err := f.takeCheckpoint(streamOf(t, images), 10, was, is, ""); err == nil {
 		t.Error("more than was announced is taken")
 	}
 }
@@ -99,7 +99,7 @@ func TestLargeCgroupsOfACheckpoint(t *testing.T) {
 	images := func(dir string) error {
 		return errors.Join(os.WriteFile(filepath.Join(dir, "cgroup.img"), nil, 0o600), os.Truncate(filepath.Join(dir, "cgroup.img"), 64<<20))
 	}
-	if _, err := f.takeCheckpoint(streamOf(t, images), 1<<40, was, is); err == nil || f.complete() {
+	if _, err := f.takeCheckpoint(streamOf(t, images), 1<<40, was, is, ""); err == nil || f.complete() {
 		t.Errorf("64 MB of cgroups were taken (%v)", err)
 	}
 }

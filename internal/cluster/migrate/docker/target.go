@@ -3,6 +3,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/docker/docker/api/types/volume"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/docker/cgroup"
 )
 
 // Lacking says what this engine lacks as the target of an order.
@@ -407,26 +409,13 @@ func (e *Engine) whenRestored(ctx context.Context, o migrate.Order, paused bool,
 		return definite(ctx, err)
 	}
 	r, err := e.client.ContainerInspect(ctx, id)
-	if err == nil && !paused {
-		err = contained(r)
+	if p, placeErr := e.place(); err == nil && !paused {
+		err = cmp.Or(placeErr, cgroup.Check(r.State.Pid, r.ID, p.file))
 	}
 	if err == nil && r.State.Paused == paused {
 		err = do(ctx, id)
 	}
 	return definite(ctx, err)
-}
-
-// contained returns an error if a copy's processes are not in the container's cgroup:
-// what pauses that would not stop them.
-func contained(r container.InspectResponse) error {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", r.State.Pid))
-	if err != nil {
-		return err
-	}
-	if !strings.Contains(string(text), r.ID) {
-		return failed("%s was restored outside of its cgroup (its process %d is in %s)", r.Name, r.State.Pid, strings.Join(strings.Fields(string(text)), " "))
-	}
-	return nil
 }
 
 func gone(o migrate.Order) error {
