@@ -85,8 +85,9 @@ type inspection struct {
 	NetworkSettings struct {
 		Networks map[string]struct{ IPAddress string }
 	}
-	GraphDriver struct{ Data struct{ UpperDir string } }
-	Pod         string
+	GraphDriver  struct{ Data struct{ UpperDir string } }
+	Dependencies []string // ids of containers without which it does not start
+	Pod          string
 }
 
 func (e *Engine) inspect(ctx context.Context, name string) (r inspection, err error) {
@@ -180,16 +181,46 @@ var libpod = regexp.MustCompile(`libpod-([0-9a-f]{64})`)
 // unmovable returns what stands against a dump of a container as its processes are now: what
 // CRIU cannot dump, and containers and processes that share a namespace with it.
 func (e *Engine) unmovable(ctx context.Context, r inspection) []migrate.Finding {
+	sharers := map[string]bool{} // by name
 	nameOf := func(groups string) string {
 		found := libpod.FindStringSubmatch(groups)
 		if found == nil {
 			return ""
 		}
 		if other, err := e.inspect(ctx, found[1]); err == nil {
+			sharers[other.Name] = true
 			return other.Name
 		}
 		return fmt.Sprintf("%.12s", found[1])
 	}
 	look := func() []process.Stranger { return process.Strangers(r.State.Pid, r.ID, os.Getpid()) }
-	return slices.Concat(process.Undumpable(r.State.Pid), process.HostConnections(r.State.Pid, os.Getpid()), process.Staying(look, nameOf, func() { time.Sleep(secondLook) }))
+	list := slices.Concat(process.Undumpable(r.State.Pid), process.HostConnections(r.State.Pid, os.Getpid()), process.Staying(look, nameOf, func() { time.Sleep(secondLook) }))
+	return append(list, e.dependents(ctx, r.ID, sharers)...)
+}
+
+// dependents returns a finding for each container that is to share a namespace of a container or
+// requires it: it could not be started any more, and podman removes no container on which another
+// one depends. Those that run and share a namespace are found already, as sharers.
+func (e *Engine) dependents(ctx context.Context, id string, sharers map[string]bool) (list []migrate.Finding) {
+	refuse := func(msg, remedy string) {
+		list = append(list, migrate.Finding{Code: "shared-namespace", Refuses: true, Msg: msg, Remedy: remedy})
+	}
+	ids, err := e.run(ctx, "ps", "-a", "-q", "--no-trunc")
+	if err != nil {
+		refuse("its engine does not say which containers depend on it: "+err.Error(), "try again")
+		return list
+	}
+	for _, other := range strings.Fields(ids) {
+		r, err := e.inspect(ctx, other)
+		switch {
+		case noContainer(err), err == nil && (sharers[r.Name] || !slices.Contains(r.Dependencies, id)):
+		case err != nil:
+			refuse(fmt.Sprintf("its engine does not say whether container %.12s depends on it: %v", other, err), "try again")
+		case r.State.Running:
+			refuse("container "+r.Name+" requires it and would stay behind", "podman rm -f "+r.Name)
+		default:
+			refuse("container "+r.Name+", which does not run, is to share a namespace with it or requires it, and would stay behind", "podman rm "+r.Name)
+		}
+	}
+	return list
 }
