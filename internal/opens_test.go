@@ -43,6 +43,7 @@ var past = map[string]string{
 	"cluster/migrate/journal.go":              "the folder of state, which is examined at the start",
 	"cluster/migrate/pack/node.go":            engines + ", and what is below it, over no link",
 	"cluster/migrate/pack/unpack.go":          engines + ", by descriptor",
+	"cluster/migrate/podman/checkpoint.go":    "podman's folder below /run, of root's",
 	"cluster/migrate/podman/parts.go":         "the folder of state, which is examined at the start",
 	"cluster/migrate/process/process.go":      kernels,
 	"cluster/migrate/process/strangers.go":    kernels,

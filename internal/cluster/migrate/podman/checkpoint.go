@@ -15,11 +15,25 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/announce"
+	"weir/internal/cluster/migrate/process"
 	"weir/internal/cluster/migrate/remains"
 )
 
 // clearTimeout bounds how long it may take to tidy up after a dump or a restore that failed.
 const clearTimeout = 20 * time.Second
+
+// Podman gets noticeWithin to notice that a container has ended, and is asked at intervals of noticePoll.
+const (
+	noticeWithin = 2 * time.Second
+	noticePoll   = 20 * time.Millisecond
+)
+
+// exits is the folder in which conmon writes the exit status of a container, unless containers.conf
+// names another. killed is the status of a process that SIGKILL has ended.
+const (
+	exits  = "/run/libpod/exits"
+	killed = "137"
+)
 
 // idPattern is that of podman's ids.
 var idPattern = regexp.MustCompile("^[0-9a-f]{64}$")
@@ -161,7 +175,7 @@ func (e *Engine) thaw(ctx context.Context, o migrate.Order) (out migrate.Outcome
 	if out.Note, err = e.clear(ctx, o.Container.ID); err != nil && !noContainer(err) {
 		return out, err
 	}
-	r, err := e.inspect(ctx, o.Container.ID)
+	r, err := e.settled(ctx, o.Container.ID)
 	if err != nil && !noContainer(err) {
 		return out, err
 	}
@@ -186,11 +200,39 @@ func (e *Engine) thaw(ctx context.Context, o migrate.Order) (out migrate.Outcome
 	return out, e.tidy(o.Move)
 }
 
+// settled returns podman's description of a container once it agrees with the container's first
+// process. A dump that is whole ends the processes, and podman learns their end from the file that
+// conmon writes. A podman that was killed may have taken the file away without noting down what it
+// says: to every other podman the container runs for ever. Then the file is written again.
+func (e *Engine) settled(ctx context.Context, id string) (r inspection, err error) {
+	ctx, cancel := context.WithTimeout(ctx, clearTimeout)
+	defer cancel()
+	for began, told := time.Now(), false; ; {
+		if r, err = e.inspect(ctx, id); err != nil || !r.State.Running || !process.Ending(r.State.Pid) {
+			return r, err
+		}
+		if time.Since(began) > noticeWithin && !told {
+			told = true
+			if err := os.WriteFile(filepath.Join(exits, r.ID), []byte(killed), 0o600); err != nil {
+				return r, fmt.Errorf("podman calls %s running, whose process %d has ended: %w", r.Name, r.State.Pid, err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return r, fmt.Errorf("podman calls %s running, whose process %d has ended: %w", r.Name, r.State.Pid, ctx.Err())
+		case <-time.After(noticePoll):
+		}
+	}
+}
+
 // startInPlace starts a container of which no archive was made: from its checkpoint, if podman
 // was killed when the container had been dumped, else with its files alone.
 func (e *Engine) startInPlace(ctx context.Context, r inspection, o migrate.Order) (note string, err error) {
 	why := "it has no checkpoint"
 	if _, err := os.Stat(filepath.Join(r.StaticDir, "checkpoint", "inventory.img")); err == nil {
+		if _, err := e.run(ctx, "container", "cleanup", "--", o.Container.ID); err != nil { // else it is not restored
+			return "", err
+		}
 		args := []string{"container", "restore", "--file-locks"}
 		if len(o.Container.Connections) > 0 && !o.CloseConnections {
 			args = append(args, "--tcp-established")

@@ -7,6 +7,7 @@ package process
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/cluster/migrate"
 )
@@ -64,6 +67,27 @@ func LastError(log string) string {
 		}
 	}
 	return why
+}
+
+// Ending reports whether a process has ended or is about to: it is gone, its parent has yet to
+// learn its end, the kernel is taking it apart, or it has been killed.
+func Ending(pid int) bool {
+	const (
+		exiting = 0x4 // PF_EXITING of the kernel's
+		killed  = 1 << (unix.SIGKILL - 1)
+	)
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the state on
+	if len(fields) < 7 || strings.ContainsAny(fields[0], "ZXx") {
+		return true
+	}
+	flags, _ := strconv.ParseUint(fields[6], 10, 64) // digits, as the kernel writes them
+	own, _ := strconv.ParseUint(statusOf(pid, "SigPnd:"), 16, 64)
+	shared, _ := strconv.ParseUint(statusOf(pid, "ShdPnd:"), 16, 64)
+	return flags&exiting != 0 || (own|shared)&killed != 0
 }
 
 // CPUFlags returns the features of the machine's first CPU.

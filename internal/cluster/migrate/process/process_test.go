@@ -4,8 +4,10 @@ package process
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 func TestEndpointsOfTheKernel(t *testing.T) {
@@ -43,5 +45,27 @@ func TestWhatCRIUIsToldAboutConnections(t *testing.T) {
 		if got := TCPMode(file); got != want {
 			t.Errorf("%q means %q, want %q", text, got, want)
 		}
+	}
+}
+
+func TestEnding(t *testing.T) {
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if Ending(cmd.Process.Pid) {
+		t.Error("a process that sleeps is said to end")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); !Ending(cmd.Process.Pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) { // its parent has not waited for it
+			t.Fatal("a process that was killed is said to live")
+		}
+	}
+	_ = cmd.Wait()
+	if !Ending(cmd.Process.Pid) {
+		t.Error("a process that is gone is said to live")
 	}
 }
