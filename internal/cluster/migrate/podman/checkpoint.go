@@ -87,8 +87,8 @@ func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outco
 	return e.export(ctx, e.archive(o.Move), o, "--with-previous")
 }
 
-func (e *Engine) restore(ctx context.Context, o migrate.Order) error {
-	args := []string{"container", "restore", "--import", e.archive(o.Move), "--file-locks"}
+func (e *Engine) restore(ctx context.Context, o migrate.Order, options ...string) error {
+	args := append([]string{"container", "restore", "--import", e.archive(o.Move), "--file-locks"}, options...)
 	if e.ahead(o) {
 		args = append(args, "--import-previous", e.memory(o.Move))
 	}
@@ -190,7 +190,7 @@ func (e *Engine) thaw(ctx context.Context, o migrate.Order) (out migrate.Outcome
 		if err := e.remove(ctx, o.Container.ID); err != nil {
 			return out, err
 		}
-		if err := e.restore(ctx, o); err != nil {
+		if err := e.restore(ctx, o, "--ignore-volumes"); err != nil { // they are here
 			return out, err
 		}
 	}
