@@ -52,3 +52,48 @@ func TestBackWithItsVolumes(t *testing.T) {
 	}
 	bed.nothingLeft(t)
 }
+
+// TestRestartPolicies: while and after a container with a restart policy moves, nothing at its
+// source starts it anew, as podman-restart.service does at each boot. At the target it has its
+// policy, and at the source no volume without a name is left of it.
+func TestRestartPolicies(t *testing.T) {
+	bed := newBed(t)
+	boot := func(n *node, policy string) {
+		t.Helper()
+		n.podman(t, "start", "--all", "--filter", "restart-policy="+policy)
+	}
+	from, to := bed.a, bed.b
+	for _, policy := range []string{"always", "unless-stopped", "on-failure"} {
+		bed.a.podman(t, "run", "-d", "--name", "web", "--network", "none", "--restart", policy, "--volume", "/cache",
+			"--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", "counter:1", "/counter")
+		bed.a.count(t, 2)
+		c, err := from.Describe(t.Context(), "web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := migrate.Order{Move: "back-" + policy, Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle}
+		if _, err := from.Do(t.Context(), migrate.StepFreeze, o); err != nil {
+			t.Fatal(err)
+		}
+		boot(from, policy)
+		if running := from.podman(t, "ps", "--quiet"); running != "" {
+			t.Errorf("%s: it runs at the source although it is frozen: %s", policy, running)
+		}
+		if _, err := from.Do(t.Context(), migrate.StepThaw, o); err != nil {
+			t.Fatal(err)
+		}
+		bed.move(t, from, to, "m-"+policy)
+		boot(from, policy)
+		if running := from.podman(t, "ps", "--all", "--quiet"); running != "" {
+			t.Errorf("%s: %s is left at the source", policy, running)
+		}
+		if volumes := from.podman(t, "volume", "ls", "--quiet"); volumes != "" {
+			t.Errorf("%s: volumes %q are left at the source", policy, volumes)
+		}
+		if r, err := to.inspect(t.Context(), "web"); err != nil || r.HostConfig.RestartPolicy.Name != policy {
+			t.Errorf("at the target its policy is %q, %v; want %s", r.HostConfig.RestartPolicy.Name, err, policy)
+		}
+		to.podman(t, "rm", "--force", "--volumes", "-t", "0", "web")
+	}
+	bed.nothingLeft(t)
+}

@@ -79,12 +79,35 @@ func (e *Engine) ahead(o migrate.Order) bool {
 	return o.PreCopy && err == nil
 }
 
-// freeze writes the archive, which ends the container.
+// freeze writes the archive, which ends the container. One with a restart policy is removed then,
+// since podman starts it anew when its host boots (podman-restart.service), beside the copy, and
+// cannot take the policy from it. Its archive has all of it but its volumes, which stay.
 func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
-	if !e.ahead(o) {
-		return e.export(ctx, e.archive(o.Move), o)
+	var options []string
+	if e.ahead(o) {
+		options = append(options, "--with-previous")
 	}
-	return e.export(ctx, e.archive(o.Move), o, "--with-previous")
+	out, err = e.export(ctx, e.archive(o.Move), o, options...)
+	if err == nil && o.Container.Restart != "" && o.Container.Restart != "no" {
+		err = e.remove(ctx, o.Container.ID)
+	}
+	return out, err
+}
+
+// forget removes what the source has of a container: itself, if it is still there, its volumes
+// without a name, and the files of its move.
+func (e *Engine) forget(ctx context.Context, o migrate.Order) error {
+	errs := []error{e.remove(ctx, o.Container.ID, "-v")}
+	for _, v := range o.Container.Volumes {
+		if !idPattern.MatchString(v.Name) { // podman names them as it does containers
+			continue
+		}
+		if _, err := e.run(ctx, "volume", "exists", "--", v.Name); err == nil {
+			_, err = e.run(ctx, "volume", "rm", "--", v.Name)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, e.tidy(o.Move))...)
 }
 
 func (e *Engine) restore(ctx context.Context, o migrate.Order, options ...string) error {

@@ -158,8 +158,7 @@ func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (ou
 		}
 		err = e.tidy(o.Move)
 	case migrate.StepForget:
-		err = e.remove(ctx, o.Container.ID, "-v")
-		err = errors.Join(err, e.tidy(o.Move))
+		err = e.forget(ctx, o)
 	case migrate.StepDiscard:
 		err = e.discard(ctx, o)
 	case migrate.StepThaw:
