@@ -27,8 +27,12 @@ func native(prefix string, packages []string, change func(*step)) (steps []step)
 		}
 	}
 	add := func(name string, alone bool, packages ...string) {
+		timeout := "15m" // of a package: one that hangs is found out
+		if alone {
+			timeout = "30m" // e2e takes twelve minutes
+		}
 		s := step{Name: prefix + "/" + name, Place: "native", Alone: alone,
-			Command: append([]string{"go", "test", "-count=1", "-json", "-timeout", "30m"}, packages...)}
+			Command: append([]string{"go", "test", "-count=1", "-json", "-timeout", timeout}, packages...)}
 		if change != nil {
 			change(&s)
 		}
