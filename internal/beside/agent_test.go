@@ -16,10 +16,10 @@ import (
 )
 
 // configuration is the agent's.
-const configuration = `links: [{device: up0, egress: 2mbit%s}]
+const configuration = `links: [{device: %s, egress: 2mbit%s}]
 attach: [{name: three, netns: three}, {name: one, netns: one}]
 workloads: {three: {weight: 3}}
-docker: {enabled: false}
+docker: {enabled: %t}
 %s`
 
 // rightWithin bounds how long what Weir set may be other than it was after a manager's work.
@@ -28,6 +28,7 @@ const rightWithin = 2 * time.Second
 // agent is Weir's agent as its unit runs it.
 type agent struct {
 	h *host
+	m manager
 	*api.Client
 	since string // where its log begins, as journalctl takes it
 	heard int    // lines that said has returned
@@ -51,8 +52,8 @@ func (h *host) startAgent(m manager) *agent {
 	if m.force {
 		force = ", force: true"
 	}
-	h.write("/etc/weir/weir.yaml", fmt.Sprintf(configuration, force, m.config))
-	a := &agent{h: h, Client: api.NewClient("/run/weir/weir.sock"), since: strings.TrimSpace(h.run("date +%s"))}
+	h.write("/etc/weir/weir.yaml", fmt.Sprintf(configuration, h.link, force, m.docker, m.config))
+	a := &agent{h: h, m: m, Client: api.NewClient("/run/weir/weir.sock"), since: strings.TrimSpace(h.run("date +%s"))}
 	h.t.Cleanup(func() {
 		if h.t.Failed() {
 			h.t.Log(h.run("journalctl --no-pager --output cat --unit weir --since @" + a.since))
@@ -86,22 +87,38 @@ func (a *agent) right() error {
 	case !strings.HasPrefix(root, "qdisc weir"):
 		return fmt.Errorf("the root qdisc is %q", root)
 	}
-	for name := range weights {
+	for name, device := range a.m.ports() {
 		w, err := a.Workload(context.Background(), name)
 		if err != nil {
 			return err
 		}
-		if w.State != "active" || !slices.Equal(w.Devices, []string{"up-" + name}) {
+		if w.State != "active" || len(w.Devices) != 1 || device != "" && w.Devices[0] != device {
 			return fmt.Errorf("%s is %s with devices %v", name, w.State, w.Devices)
 		}
 	}
 	return nil
 }
 
+// ports returns the device of each workload, "" = of any name.
+func (m manager) ports() map[string]string {
+	all := map[string]string{}
+	for name := range weights {
+		all[name] = "up-" + name
+	}
+	if m.guest != "" {
+		all[m.guest] = ""
+	}
+	return all
+}
+
 // marked returns which workload's port does not mark.
 func (a *agent) marked() error {
-	for name := range weights {
-		out, err := a.h.try("bpftool net show dev up-" + name)
+	for name := range a.m.ports() {
+		w, err := a.Workload(context.Background(), name)
+		if err != nil {
+			return err
+		}
+		out, err := a.h.try("bpftool net show dev " + w.Devices[0])
 		if err == nil && !strings.Contains(out, "weir_mark_port") {
 			err = fmt.Errorf("%s is not marked: %s", name, out)
 		}

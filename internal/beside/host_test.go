@@ -32,11 +32,14 @@ const (
 var weights = map[string]int{"three": 3, "one": 1}
 
 // host is the machine with a link to the far end and two workloads that send.
-type host struct{ t *testing.T }
+type host struct {
+	t    *testing.T
+	link string // the device that Weir shares
+}
 
 // newHost makes the link, the far end and the workloads. They are gone with the test.
-func newHost(t *testing.T) *host {
-	h := &host{t}
+func newHost(t *testing.T, m manager) *host {
+	h := &host{t, cmp.Or(m.link, uplink)}
 	t.Cleanup(h.tell)
 	h.run("sysctl -q net.ipv4.ip_forward=1")
 	h.namespace("far")
@@ -45,7 +48,8 @@ func newHost(t *testing.T) *host {
 	h.run("ip -n far address add " + farAddr + "/24 dev eth0")
 	h.run("ip -n far link set eth0 up")
 	h.run("ip netns exec far nft -f - <<'E'\ntable ip seen {\n chain in { type filter hook prerouting priority -300;\n" +
-		"  ip saddr 10.9.3.2 counter name three drop\n  ip saddr 10.9.1.2 counter name one drop\n }\n counter three {}\n counter one {}\n}\nE")
+		"  ip saddr 10.9.3.2 counter name three drop\n  ip saddr 10.9.1.2 counter name one drop\n  ip saddr " + uplinkAddr + " udp dport 9 counter name guest drop\n }\n" +
+		" counter three {}\n counter one {}\n counter guest {}\n}\nE")
 	h.start("far", "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--interface=eth0", "--bind-interfaces",
 		"--dhcp-authoritative", "--no-ping", "--dhcp-range="+uplinkAddr+","+uplinkAddr+",1h", "--dhcp-host="+uplinkMAC+","+uplinkAddr,
 		"--dhcp-leasefile="+filepath.Join(t.TempDir(), "leases"), "--dhcp-option=option:router,"+farAddr)
@@ -59,9 +63,16 @@ func newHost(t *testing.T) *host {
 		h.run("ip -n " + name + " address add " + net + "2/24 dev eth0")
 		h.run("ip -n " + name + " link set eth0 up")
 		h.run("ip -n " + name + " route add default via " + net + "1")
-		h.start(name, must(os.Executable()), sendArg, farAddr+":9")
 	}
 	return h
+}
+
+// send has the workloads send.
+func (h *host) send(m manager) {
+	h.t.Helper()
+	for name := range weights {
+		h.start(name, must(os.Executable()), sendArg, cmp.Or(m.far, farAddr)+":9")
+	}
 }
 
 // tell prints what there is to look at if the test failed.
@@ -162,7 +173,7 @@ func (m manager) reachable(h *host) {
 	h.t.Helper()
 	dev := cmp.Or(m.address, uplink)
 	h.await(patience, "the far end answers", func() error {
-		_, err := h.try("ip -4 -o address show dev " + dev + " | grep -q " + uplinkAddr + " && ping -n -c 1 -W 1 " + farAddr)
+		_, err := h.try("ip -4 -o address show dev " + dev + " | grep -q " + uplinkAddr + " && ping -n -c 1 -W 1 " + cmp.Or(m.far, farAddr))
 		return err
 	})
 }
@@ -190,21 +201,22 @@ func (h *host) arrived() map[string]float64 {
 	return got
 }
 
-// share returns how many packets of three arrive for one of one, and what arrives of the link's
-// capacity.
-func (h *host) share(over time.Duration) (ratio, used float64) {
+// share returns how many packets of three and of a manager's guest arrive for one of one, and what
+// arrives of the link's capacity.
+func (h *host) share(over time.Duration) (ratio, guest, used float64) {
 	h.t.Helper()
 	begin, before := time.Now(), h.arrived()
 	time.Sleep(over)
 	now, took := h.arrived(), time.Since(begin)
-	three, one := now["three"]-before["three"], now["one"]-before["one"]
-	return three / max(one, 1), (three + one) * (packetBytes + 14) * 8 / took.Seconds() / capacity
+	three, one, other := now["three"]-before["three"], now["one"]-before["one"], now["guest"]-before["guest"]
+	return three / max(one, 1), other / max(one, 1), (three + one + other) * (packetBytes + 14) * 8 / took.Seconds() / capacity
 }
 
-// root returns the qdisc at the link's root, as tc prints it.
+// root returns the qdisc at the link's root, as tc prints it, "" if the link is not there.
 func (h *host) root() string {
 	h.t.Helper()
-	for line := range strings.Lines(h.run("tc qdisc show dev " + uplink)) {
+	out, _ := h.try("tc qdisc show dev " + h.link)
+	for line := range strings.Lines(out) {
 		if strings.Contains(line, " root ") {
 			return strings.TrimSpace(line)
 		}
@@ -226,7 +238,7 @@ func (h *host) watch() *watch {
 		defer close(w.done)
 		var since time.Time // when it ceased to be Weir's
 		for {
-			if ours := rootIsWeirs(); ours {
+			if ours := h.rootIsWeirs(); ours {
 				since = time.Time{}
 			} else if since.IsZero() {
 				since = time.Now()
@@ -251,10 +263,11 @@ func (w *watch) end() (times int, longest time.Duration) {
 	return w.times, w.longest
 }
 
-func rootIsWeirs() bool {
-	link, err := netlink.LinkByName(uplink)
+// rootIsWeirs says whether Weir has the link, or there is none: a tunnel's device comes and goes.
+func (h *host) rootIsWeirs() bool {
+	link, err := netlink.LinkByName(h.link)
 	if err != nil {
-		return false
+		return true
 	}
 	qdiscs, err := netlink.QdiscList(link)
 	return err == nil && slices.ContainsFunc(qdiscs, func(q netlink.Qdisc) bool {

@@ -16,14 +16,20 @@ import (
 type manager struct {
 	name    string
 	units   []string      // of systemd, which run all the time
-	address string        // the device that has the link's address, "" = the link
+	link    string        // the device that Weir shares, "" = up0
+	address string        // the device that has up0's address, "" = up0
+	far     string        // the address that the workloads send to, "" = that of the far end
 	setUp   func(h *host) // have it manage the link
 	state   string        // a line of shell that prints what it says of the link
 	works   []string      // lines of shell that restart it and configure it anew, done in turn
 	root    string        // what the qdisc at the link's root begins with without Weir, "" = the kernel's default
 	force   bool          // weir.yaml says force: the manager sets a qdisc before Weir comes
 	mends   int           // how often at most one of its works takes Weir's qdisc away
+	doctor  string        // what weir doctor says of it at the link
+	says    int           // how many lines the agent may say beside those about qdiscs, after one of its works
 	config  string        // more of weir.yaml
+	guest   string        // the workload that the manager makes and that sends, "" = none
+	docker  bool          // the agent asks Docker for workloads
 }
 
 // rounds is how often each manager works beside Weir.
@@ -33,9 +39,10 @@ var rounds = flag.Int("rounds", 10, "how often each manager is restarted or conf
 func TestManagers(t *testing.T) {
 	for _, m := range managers() {
 		t.Run(m.name, func(t *testing.T) {
-			h := newHost(t)
+			h := newHost(t, m)
 			m.setUp(h)
 			m.reachable(h)
+			h.send(m)
 			for _, unit := range m.units {
 				h.run("systemctl is-active " + unit)
 			}
@@ -49,6 +56,9 @@ func TestManagers(t *testing.T) {
 				t.Fatalf("without Weir the root qdisc is %q, not %s", before, m.root)
 			}
 			a := h.startAgent(m)
+			if out, _ := h.try("weir doctor"); !strings.Contains(out, m.doctor) {
+				t.Errorf("weir doctor does not name %q:\n%s", m.doctor, out)
+			}
 			for i := range *rounds {
 				m.beside(h, a, i, without[i%len(m.works)])
 			}
@@ -73,16 +83,19 @@ func (m manager) beside(h *host, a *agent, i int, without string) {
 	if err := a.marked(); err != nil {
 		h.t.Errorf("after %s: %v", work, err)
 	}
-	ratio, used := h.share(1500 * time.Millisecond)
+	ratio, guest, used := h.share(1500 * time.Millisecond)
 	more := a.said()
-	h.t.Logf("%d: %s: another root qdisc %d times, for %.2f s; shares %.2f to 1 of %.0f %%; said %q", i, work, times, longest.Seconds(), ratio, 100*used, more)
+	h.t.Logf("%d: %s: another root qdisc %d times, for %.2f s; shares %.2f to %.2f to 1 of %.0f %%; said %q", i, work, times, longest.Seconds(), ratio, guest, 100*used, more)
 	if longest > rightWithin || times > m.mends {
 		h.t.Errorf("after %s the root qdisc was another one %d times, for up to %v", work, times, longest)
 	}
 	if ratio < 2.7 || ratio > 3.3 || used < 0.9 {
 		h.t.Errorf("after %s the shares are %.2f to 1 of %.0f %% of the link", work, ratio, 100*used)
 	}
-	if len(more) > times {
+	if m.guest != "" && (guest < 0.9 || guest > 1.1) {
+		h.t.Errorf("after %s the guest has %.2f to 1", work, guest)
+	}
+	if len(more) > times+m.says {
 		h.t.Errorf("of %s the agent says %d lines:\n%s", work, len(more), strings.Join(more, "\n"))
 	}
 }

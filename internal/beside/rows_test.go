@@ -8,12 +8,18 @@ func managers() []manager {
 	return []manager{
 		networkd(),
 		networkdQdisc("CAKE", "cake", "Bandwidth=50M\n"),
+		networkdQdisc("FairQueueing", "fq", "PacketLimit=5000\n"),
 		networkManager("NetworkManager", ""),
 		networkManagerQdisc(),
 		openVSwitch(),
 		flush(),
 		netplan(),
 		ifupdown(),
+		dhcpcd(),
+		openVPN(),
+		openVPNLink(),
+		firewalld(),
+		docker(),
 	}
 }
 
@@ -56,6 +62,7 @@ func networkdQdisc(section, kind, settings string) manager {
 	m := networkd()
 	m.name += "-" + section
 	m.root, m.force, m.mends = kind, true, 1
+	m.doctor = "systemd-networkd: [" + section + "] in " + networkdFile
 	m.works = m.works[:3]
 	m.setUp = func(h *host) {
 		h.write(networkdFile, "[Match]\nName=up0\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\n["+section+"]\nParent=root\n"+settings)
@@ -85,6 +92,7 @@ func networkManager(name, more string) manager {
 func networkManagerQdisc() manager {
 	m := networkManager("NetworkManager-tc", "[tc]\nqdisc.root=fq_codel limit 500\n")
 	m.root, m.force, m.mends = "fq_codel", true, 2 // down and up are two
+	m.doctor = "NetworkManager: [tc] in /etc/NetworkManager/system-connections/up0.nmconnection"
 	return m
 }
 
@@ -113,6 +121,19 @@ func ifupdown() manager {
 		},
 		state: "ifquery --state up0",
 		works: []string{"systemctl restart networking", "ifdown up0 && ifup up0", "ifdown --all --exclude=lo && ifup --all"},
+	}
+}
+
+func dhcpcd() manager {
+	return manager{
+		name:  "dhcpcd",
+		units: []string{"dhcpcd-up0"},
+		setUp: func(h *host) {
+			h.write("/etc/systemd/system/dhcpcd-up0.service", "[Service]\nExecStart=/usr/sbin/dhcpcd --nobackground --ipv4only --noarp up0\n")
+			h.unit("dhcpcd-up0")
+		},
+		state: "dhcpcd --ipv4only --dumplease up0 2>/dev/null | grep -E '^(ip_address|routers|subnet_mask)='",
+		works: []string{"systemctl restart dhcpcd-up0", "dhcpcd --ipv4only --rebind up0", "ip link set up0 down; ip link set up0 up"},
 	}
 }
 
