@@ -211,7 +211,7 @@ __noinline class_ref hold_next(__u64 now)
 				return 0;
 			}
 			wheel_del(&held.wheel, HOLD_NODE, c);
-			held.wheel.cursor = now >> HOLD_SHIFT;
+			held.wheel.cursor = at; /* others may be between it and now */
 			wheel_add(&held.wheel, HOLD_NODE, c, id,
 				  (c->hold_at >> HOLD_SHIFT) - held.wheel.cursor);
 			continue;

@@ -76,6 +76,7 @@ struct netlink_ext_ack;
 static __u64 now_ns = 1000000000ULL;
 static __u64 watchdog;
 static __u64 timers;
+static __u64 tardy; /* ns that each fires after its time */
 
 static bool before(__u64 a, __u64 b)
 {
@@ -164,7 +165,7 @@ static void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb
 }
 static void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, __u64 at, __u64 slack)
 {
-	watchdog = at;
+	watchdog = at + tardy;
 	timers++;
 }
 

@@ -42,6 +42,7 @@
  *   marks ON
  *   hosts N
  *   later ID NS
+ *   tardy NS
  *   delays KEY
  *   waits ID
  *   charge PKT_LEN LEN GSO_SIZE GSO_SEGS TAGGED IP_AT HEADERS
@@ -60,7 +61,8 @@
  *   left ID AT LENGTH BORN
  * and one for each request that has been answered, NS after its first packet came:
  *   answer ID NS
- * Packets of a source ask to leave `later` than they come. `delays` prints what the kernel side has counted of a class, or of a queue with
+ * Packets of a source ask to leave `later` than they come. Timers fire `tardy` ns after their
+ * time. `delays` prints what the kernel side has counted of a class, or of a queue with
  * WEIR_MAX_CLASSES added to its number, a line for each bin that is not empty:
  *   delay KEY BIN PACKETS
  * `waits` prints for how long packets of a class have waited, and what it sent meanwhile:
@@ -607,6 +609,8 @@ int main(int argc, char **argv)
 			plan(a[2], a[0]);
 		} else if (!strcmp(word, "later")) {
 			sources[a[0]].later = a[1];
+		} else if (!strcmp(word, "tardy")) {
+			tardy = a[0];
 		} else if (!strcmp(word, "marks")) {
 			proxy = a[0];
 		} else if (!strcmp(word, "delays")) {

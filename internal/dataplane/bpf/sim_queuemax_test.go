@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -56,4 +57,37 @@ func TestQueueMax(t *testing.T) {
 			t.Fatalf("a packet waited for %v, more than %v\n%s", waited, longest, s)
 		}
 	})
+}
+
+// TestQueuesOfSeveralPaces: queues whose next packet is further ahead than the wheel of held packets
+// reaches (34 ms) delay none of another class whose time is between, also where timers fire late.
+func TestQueuesOfSeveralPaces(t *testing.T) {
+	const each = 3 * time.Millisecond
+	class := func(id plan.ClassID, most policy.Rate) plan.Class {
+		queues := weighted(1, 1)
+		queues[0].Interval = plan.IntervalOf(most)
+		return plan.Class{ID: id, Weight: 1, Discipline: discipline.PQ, Queues: queues}
+	}
+	classes := []plan.Class{class(1, policy.Rate(frames*8/each.Seconds()))}
+	for i := range 8 { // a packet each in 37, 41, ... ms
+		classes = append(classes, class(plan.ClassID(i+2), policy.Rate(frames*8/(0.037+0.004*float64(i)))))
+	}
+	s := simulate(fairLink(100*mbit), append(classes, plan.Class{ID: 20, Weight: 1})...)
+	for _, c := range classes {
+		s.send(traffic{id: c.ID, length: frames, window: 4, delay: time.Microsecond})
+	}
+	s.send(greedy(20))
+	fmt.Fprintln(s, "tardy", (500 * time.Microsecond).Nanoseconds())
+	s.settle()
+	s.trace(1)
+	s.run(5 * time.Second)
+	left := s.result(t)[1].left[1]
+	for i := range left[1:] {
+		if gap := left[i+1].at - left[i].at; gap > each+2*time.Millisecond {
+			t.Fatalf("%v between packets %d and %d of %d, which have a time each %v", gap, i, i+1, len(left), each)
+		}
+	}
+	if want := int(5 * time.Second / each); len(left) < want-2 {
+		t.Errorf("%d packets left, want %d", len(left), want)
+	}
 }
