@@ -114,7 +114,7 @@ func alone(s step) step {
 // a compiler and run natively.
 func (m machines) kernelSuites(kernel string, ifb ...string) []step {
 	return []step{
-		alone(m.tests(kernel, "dataplane/bpf", "-test.run", "^TestPackets|^TestVerified")),
+		alone(m.tests(kernel, "dataplane/bpf", "-test.run", qdiscTests)),
 		alone(m.tests(kernel, "dataplane/mark")),
 		alone(m.tests(kernel, "dataplane/ifb", ifb...)),
 		alone(m.tests(kernel, "dataplane/goodput")),
@@ -141,6 +141,9 @@ func (m machines) documented() step {
 }
 
 const documentedTests = "Documented"
+
+// qdiscTests are those of dataplane/bpf that need a kernel with BPF qdiscs.
+const qdiscTests = "^TestPackets|^TestVerified|^TestDeviceComesAgain$"
 
 // What CI runs of the end-to-end tests: on 7.3 half of them, which take four minutes of
 // CPU time, on 6.18 what differs between kernels: how a qdisc is attached, changed,
@@ -179,7 +182,7 @@ func (m machines) arm64() (steps []step) {
 	for _, kernel := range kernels {
 		steps = append(steps,
 			m.agent(kernel, "-test.run", agentTestsElse),
-			alone(m.tests(kernel, "dataplane/bpf", "-test.run", "^TestPackets|^TestVerified")),
+			alone(m.tests(kernel, "dataplane/bpf", "-test.run", qdiscTests)),
 			alone(m.tests(kernel, "dataplane/mark")),
 			alone(m.tests(kernel, "dataplane/ifb")),
 			alone(m.tests(kernel, "dataplane/goodput")),
