@@ -345,3 +345,22 @@ func TestRoomForALargePacket(t *testing.T) {
 		t.Errorf("the first queue lost %v packets", got)
 	}
 }
+
+// TestFlowsOfOneClass: a flow with many packets on their way and one with few get the same; each waits
+// for its own, and a sparse one for neither.
+func TestFlowsOfOneClass(t *testing.T) {
+	s := simulate(fairLink(100e6), port(discipline.SFQ))
+	for i, window := range []int{200, 5} {
+		s.send(traffic{id: flowClass, flow: i, length: frames, window: window, delay: 100 * time.Microsecond})
+	}
+	s.send(traffic{id: flowClass, flow: 2, length: 98, interval: 20 * time.Millisecond})
+	s.settle()
+	s.run(portPhase)
+	p := s.result(t)[1]
+	wantRates(t, p, portPhase, 0.001, 49.98, 49.98)
+	for i, most := range []time.Duration{50 * time.Millisecond, 1300 * time.Microsecond, 50 * time.Microsecond} {
+		if waited := p.flow(flowClass, i).longest; waited > most {
+			t.Errorf("a packet of flow %d waited for %v, more than %v", i, waited, most)
+		}
+	}
+}

@@ -109,8 +109,7 @@ Control (HTB) highest.`
 const cpuWhy = `An instruction is taken for a nanosecond here: columns can be compared with each other, not with a real CPU's load.
 None has no scheduler, but a line of 100 Mbit/s in a namespace of its own, whose timers are counted: without that, TCP
 would run at the speed of the CPU. So it is an upper bound; [bars/cost.yaml](../../lab/bars/cost.yaml) has the cost
-per packet over no scheduler at all. Fair and qcon have a FIFO for each container here, HTB has fq_codel leaves as in all of
-the lab's runs.
+per packet over no scheduler at all. Each container has a FIFO here, with HTB too.
 
 The paper explains its order by spin locks, for which its cores wait. That cannot be the cause here, where there is one
 CPU. What differs here is how often a timer has to fire before packets may leave: with qcon for a period's credits, with fair
