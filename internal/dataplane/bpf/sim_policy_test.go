@@ -24,7 +24,7 @@ import (
 	"weir/internal/workload"
 )
 
-var long = flag.Bool("long", false, "draw 10,000 policies with and without groups, not 100, and 2,000 hosts with zones, times, quotas and groups, not 25")
+var long = flag.Bool("long", false, "draw 10,000 policies with and without groups, not 100, and 2,000 hosts with zones, times, quotas and groups, not 25; and try all faults of testdata/mutants.yaml")
 
 // A drawn host: a weir.yaml with zones, times, quotas and groups, a moment, and who sends what
 // into which zone. What must follow is written beside the text as it is drawn, by the

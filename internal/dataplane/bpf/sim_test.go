@@ -32,7 +32,7 @@ var simulator = sync.OnceValues(func() (string, error) { return compileSimulator
 // compileSimulator makes the program `name`, with these flags beside the usual ones.
 func compileSimulator(name string, flags ...string) (string, error) {
 	out := filepath.Join(exeDir, name)
-	args := append([]string{"-O1", "-g", "-Wall", "-Wno-unused-function", "-o", out, "../../../bpf/sim/sim.c"}, flags...)
+	args := append([]string{"-O1", "-g", "-Wall", "-Wno-unused-function", "-o", out, filepath.Join(*sources, "sim/sim.c")}, flags...)
 	if text, err := exec.Command("clang-19", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compile the simulator: %w\n%s", err, text)
 	}
