@@ -49,7 +49,9 @@ struct {
 struct packet {
 	slot_ref next;
 	__u32 len; /* bytes charged */
-	__u32 since; /* when it joined its flow, ns >> AGE_SHIFT; not kept at the front. Before that, when it is to leave */
+	/* When it joined its flow, ns >> AGE_SHIFT; not kept at the front. Before that, while it
+	 * waits for its time of departure, that time. */
+	__u32 since;
 };
 
 static struct packet packets[WEIR_SLOTS];

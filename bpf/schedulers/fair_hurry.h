@@ -10,7 +10,8 @@
  * One such class is the newcomer, which is chosen next; the others are in the link's list
  * `urgent`, first come first. A member of a group goes first in its group in the same way,
  * and its group among the classes. All that they send is charged as usual: a class may have
- * two turns of its share in advance, no more, and then waits in the wheels like others.
+ * two turns of its share in advance (a member of a group two short ones), no more, and then
+ * waits in the wheels like others.
  *
  * The line is busy with a batch most of the time. A class in a hurry may have a part of it
  * all the same: a packet or batch_ns a batch (a quiet one twice that, an urgent one more),
