@@ -11,7 +11,7 @@ export CGO_ENABLED := 0
 export GOTOOLCHAIN := auto
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X weir/internal/version.number=$(VERSION)
+LDFLAGS := -s -w -X weir/internal/base/version.number=$(VERSION)
 FUZZTIME ?= 1m
 STEPS ?=
 
@@ -63,7 +63,7 @@ check: generate deps-check ## What is looked at before the tests: format, vet, s
 	scripts/versions check
 	scripts/figures check
 	scripts/site
-	@go run ./internal/suite results | tail -n 1
+	@go run ./internal/dev/suite results | tail -n 1
 
 .PHONY: manifests
 manifests: ## Make deploy/kubernetes from the chart in deploy/helm
@@ -87,8 +87,8 @@ test-packages: generate deps-vm deps-packages ## Try the packages: lintian, clea
 
 .PHONY: release
 release: generate deps-release ## Tarballs and packages for amd64 and arm64 with SBOM and checksums, into out/release; WEIR_RELEASE_KEY=FILE signs them
-	go run ./internal/lab/papers fresh
-	go run ./internal/suite stands
+	go run ./internal/dev/papers fresh
+	go run ./internal/dev/suite stands
 	scripts/release
 
 .PHONY: reproducible
@@ -100,15 +100,15 @@ test: test-native test-vm ## All tests but the long ones
 
 .PHONY: test-native
 test-native: build deps-test deps-cluster ## Tests on this machine: pure packages, tc fallback, Docker
-	go run ./internal/suite native $(foreach step,$(STEPS),'$(step)')
+	go run ./internal/dev/suite native $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-vm
 test-vm: build build-arm64 deps-vm deps-vm-arm64 ## Tests in VMs with BPF qdiscs, a telling part on both kernels
-	go run ./internal/suite vm $(foreach step,$(STEPS),'$(step)')
+	go run ./internal/dev/suite vm $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-full
 test-full: build build-arm64 deps-check deps-test deps-vm deps-vm-arm64 deps-cluster deps-web deps-packages ## Everything, for hours; goes on where it was interrupted; STEPS="fuzz vm/e2e-*" runs a part
-	go run ./internal/suite -fuzztime $(FUZZTIME) full $(foreach step,$(STEPS),'$(step)')
+	go run ./internal/dev/suite -fuzztime $(FUZZTIME) full $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-managers
 test-managers: build deps-vm ## Weir beside NetworkManager, systemd-networkd and other managers of networks, in a VM
@@ -129,7 +129,7 @@ papers: build build-arm64 deps-vm deps-vm-arm64 ## Repeat the experiments that d
 .PHONY: figures
 figures: generate ## Make docs/papers, docs/bars.md and the tables of README and docs from docs/papers/data
 	scripts/figures
-	go run ./internal/lab/bars
+	go run ./internal/dev/bars
 
 .PHONY: site
 site: deps-build deps-check ## The documentation as a site, searchable without a server, into out/site

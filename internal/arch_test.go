@@ -31,40 +31,40 @@ const module = "weir"
 //
 //	cmd -> labcli -> cli, demo -> server, lab -> agent -> dataplane, discover -> plan -> policy
 var layers = map[string]int{
-	"internal/atomicfile":           0,
-	"internal/audit":                2,
-	"internal/bound":                -1,
-	"internal/boundtest":            0,
-	"internal/cgroup":               0,
-	"internal/closest":              0,
-	"internal/crowd":                1,
-	"internal/delay":                0,
-	"internal/disk":                 0,
-	"internal/event":                2,
-	"internal/extendtest":           0,
-	"internal/goldentest":           0,
-	"internal/invalid":              0,
-	"internal/doccommand":           0,
-	"internal/localtime":            1,
-	"internal/logtest":              0,
-	"internal/policy":               1,
-	"internal/refusal":              0,
-	"internal/program":              0,
-	"internal/retry":                0,
-	"internal/rootlock":             2,
-	"internal/sandbox":              0,
-	"internal/nsthread":             0,
-	"internal/dump":                 0,
-	"internal/strictyaml":           0,
-	"internal/suite":                6,
-	"internal/safepath":             0,
-	"internal/tlsfile":              1,
-	"internal/verdict":              0,
-	"internal/version":              0,
-	"internal/yamltree":             0,
-	"internal/workload":             0,
-	"internal/sdn/openflow":         2,
-	"internal/cluster/wire":         0,
+	"internal/base/atomicfile":      0,
+	"internal/base/audit":           2,
+	"internal/core/bound":           -1,
+	"internal/test/boundtest":       0,
+	"internal/base/cgroup":          0,
+	"internal/core/closest":         0,
+	"internal/base/crowd":           1,
+	"internal/core/delay":           0,
+	"internal/host/disk":            0,
+	"internal/core/event":           2,
+	"internal/test/extendtest":      0,
+	"internal/test/goldentest":      0,
+	"internal/test/dockertest":      1,
+	"internal/core/invalid":         0,
+	"internal/test/doccommand":      0,
+	"internal/host/localtime":       1,
+	"internal/test/logtest":         0,
+	"internal/core/policy":          1,
+	"internal/core/refusal":         0,
+	"internal/base/program":         0,
+	"internal/base/retry":           0,
+	"internal/host/rootlock":        2,
+	"internal/lab/sandbox":          0,
+	"internal/base/nsthread":        0,
+	"internal/host/dump":            0,
+	"internal/base/strictyaml":      0,
+	"internal/base/safepath":        0,
+	"internal/base/tlsfile":         1,
+	"internal/base/verdict":         0,
+	"internal/base/version":         0,
+	"internal/core/yamltree":        0,
+	"internal/core/workload":        0,
+	"internal/host/sdn/openflow":    2,
+	"internal/core/wire":            0,
 	"internal/cluster/optimize":     2,
 	"internal/cluster/optimize/sim": 3,
 	"internal/cluster/profile":      2,
@@ -75,41 +75,41 @@ var layers = map[string]int{
 	"internal/cluster/migrate":      2,
 	"internal/cluster/warrant":      3,
 	"internal/cluster/clustertest":  4,
-	"internal/plan":                 2,
-	"internal/paths":                2,
-	"internal/control":              2,
-	"internal/sdn/ovsdb":            2,
+	"internal/core/plan":            2,
+	"internal/core/paths":           2,
+	"internal/core/control":         2,
+	"internal/host/sdn/ovsdb":       2,
 	"internal/api":                  3,
 	"internal/config":               3,
-	"internal/dataplane":            3,
-	"internal/discover":             3,
-	"internal/discover/hold":        4,
-	"internal/sdn/switchport":       3,
-	"internal/agent/decide":         4,
-	"internal/agent/usage":          4,
-	"internal/agent/ledger":         4,
-	"internal/agent":                5,
-	"internal/daemon":               6,
-	"internal/doctor":               4,
-	"internal/sdn":                  4,
-	"internal/server":               5,
-	"internal/web":                  4,
-	"internal/verify":               4,
+	"internal/host/dataplane":       3,
+	"internal/host/discover":        3,
+	"internal/host/discover/hold":   4,
+	"internal/host/sdn/switchport":  3,
+	"internal/host/agent/decide":    4,
+	"internal/host/agent/usage":     4,
+	"internal/host/agent/ledger":    4,
+	"internal/host/agent":           5,
+	"internal/host/daemon":          6,
+	"internal/host/doctor":          4,
+	"internal/host/sdn":             4,
+	"internal/face/server":          5,
+	"internal/face/web":             4,
+	"internal/host/verify":          4,
 	"internal/lab":                  5,
-	"internal/kubernetes":           7,
-	"internal/kubernetes/claims":    6,
-	"internal/kubernetes/plugin":    2,
+	"internal/kube":                 7,
+	"internal/kube/claims":          6,
+	"internal/kube/plugin":          2,
 
-	"internal/kubernetes/claims/translate": 4,
+	"internal/kube/claims/translate": 4,
 
-	"internal/kubernetes/decide": 4,
-	"internal/demo":              6,
-	"internal/cli":               7,
-	"internal/e2e":               7,
-	"internal/beside":            7,
-	"internal/labcli":            8,
-	"internal/manual":            9,
-	"cmd":                        9,
+	"internal/kube/decide": 4,
+	"internal/lab/demo":    6,
+	"internal/face/cli":    7,
+	"internal/test/e2e":    7,
+	"internal/test/beside": 7,
+	"internal/lab/labcli":  8,
+	"internal/dev":         9,
+	"cmd":                  9,
 
 	"internal/cluster/manager/membership": 4,
 	"internal/cluster/manager/statedir":   1,
@@ -131,15 +131,15 @@ var layers = map[string]int{
 var observers = []string{"internal/lab/meter"}
 
 // pure packages are functions of their arguments; each is an entry of layers.
-var pure = []string{"internal/bound", "internal/refusal", "internal/invalid", "internal/delay", "internal/yamltree", "internal/policy", "internal/plan", "internal/paths", "internal/event", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage", "internal/cluster/node/guest", "internal/cluster/manager/moves", "internal/cluster/manager/planning", "internal/kubernetes/decide", "internal/kubernetes/claims/translate"}
+var pure = []string{"internal/core/bound", "internal/core/refusal", "internal/core/invalid", "internal/core/delay", "internal/core/yamltree", "internal/core/policy", "internal/core/plan", "internal/core/paths", "internal/core/event", "internal/core/control", "internal/cluster/optimize", "internal/host/agent/decide", "internal/host/agent/usage", "internal/cluster/node/guest", "internal/cluster/manager/moves", "internal/cluster/manager/planning", "internal/kube/decide", "internal/kube/claims/translate"}
 
 // labOnly are the folders whose packages may be in weir-lab and not in weir, the program that
 // runs on hosts as root. So are all packages whose name ends in "test".
-var labOnly = []string{"internal/lab", "internal/labcli", "internal/demo", "internal/sandbox", "internal/suite", "internal/dataplane/fake", "internal/cluster/clustertest"}
+var labOnly = []string{"internal/lab", "internal/lab/labcli", "internal/lab/demo", "internal/lab/sandbox", "internal/dev/suite", "internal/host/dataplane/fake", "internal/cluster/clustertest"}
 
 // clusterOnly is the folder of weir-kubernetes, and clusterLibraries are what only its packages
 // may import: they are large, and weir runs as root.
-const clusterOnly = "internal/kubernetes"
+const clusterOnly = "internal/kube"
 
 var clusterLibraries = []string{"k8s.io", "sigs.k8s.io", "github.com/containerd/nri", "github.com/containerd/ttrpc"}
 
@@ -154,7 +154,7 @@ var pureLibraries = []string{"go.yaml.in/yaml/v3", // a text's syntax tree
 
 // pureCalls are the functions of packages that do I/O which pure packages call: these are
 // functions of their arguments too. Types are everywhere.
-var pureCalls = []string{"internal/api.LinkName", "internal/api.Mistake", "internal/api.NoRoom", "internal/api.PolicyOf", "internal/api.RoundedDown", "internal/config.CheckName", "internal/config.CheckPodName", "internal/config.DefaultLink", "internal/cluster/warrant.Deny", "internal/cluster/wire.Clip"}
+var pureCalls = []string{"internal/api.LinkName", "internal/api.Mistake", "internal/api.NoRoom", "internal/api.PolicyOf", "internal/api.RoundedDown", "internal/config.CheckName", "internal/config.CheckPodName", "internal/config.DefaultLink", "internal/cluster/warrant.Deny", "internal/core/wire.Clip"}
 
 var (
 	// The clock; durations and the like are values.
@@ -247,7 +247,7 @@ func TestLinterHasTheRules(t *testing.T) {
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	wantPure, wantEBPF := []string{"!$test"}, []string{"!$test", "!**/internal/dataplane/**"}
+	wantPure, wantEBPF := []string{"!$test"}, []string{"!$test", "!**/internal/host/dataplane/**"}
 	for _, folder := range pure {
 		wantPure = append(wantPure, "**/"+folder+"/**")
 	}
@@ -289,7 +289,7 @@ func TestTheDaemonIsLean(t *testing.T) {
 		}
 	}
 	for folder, importer := range partsOf(t, "cmd/weir-kubernetes", 5) {
-		if below(folder, "internal/dataplane") || below(folder, "internal/agent") || strings.HasSuffix(folder, "test") {
+		if below(folder, "internal/host/dataplane") || below(folder, "internal/host/agent") || strings.HasSuffix(folder, "test") {
 			t.Errorf("cmd/weir-kubernetes consists of %s, by %s; it speaks to the agent's socket", folder, importer)
 		}
 	}
@@ -402,15 +402,15 @@ func TestPurePackagesCallNoIO(t *testing.T) {
 
 func TestOnlyTheDataPlaneTouchesTheKernelsScheduling(t *testing.T) {
 	for _, s := range sources(t) {
-		if below(s.folder, "internal/dataplane") {
+		if below(s.folder, "internal/host/dataplane") {
 			continue
 		}
 		for _, imported := range s.imports {
 			if below(imported, ebpfPath) && !slices.Contains(observers, s.folder) {
-				t.Errorf("%s imports %s; only internal/dataplane does", s.path, imported)
+				t.Errorf("%s imports %s; only internal/host/dataplane does", s.path, imported)
 			}
 		}
-		s.uses(t, netlinkPath, tcNames, "only internal/dataplane uses netlink's tc part")
+		s.uses(t, netlinkPath, tcNames, "only internal/host/dataplane uses netlink's tc part")
 	}
 }
 

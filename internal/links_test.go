@@ -17,7 +17,7 @@ var (
 	links    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	linked   = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	unslug   = regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
-	// named is a file or folder of ours that a page names: `internal/plan/build.go`.
+	// named is a file or folder of ours that a page names: `internal/core/plan/build.go`.
 	named = regexp.MustCompile("`((?:bpf|cmd|deploy|docs|internal|lab|scripts|tools|vm)/[\\w./-]*\\w)`")
 )
 

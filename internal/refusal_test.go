@@ -16,12 +16,13 @@ import (
 // the reason. Everywhere else a refusal has a kind.
 var speakHTTP = map[string]string{
 	"internal/api/problem.go":                     "the table of kinds and statuses",
-	"internal/agent/notify/webhook.go":            "reads answers of a webhook's server",
+	"internal/host/agent/notify/webhook.go":       "reads answers of a webhook's server",
 	"internal/api/client.go":                      "reads answers of the agent and the manager",
-	"internal/server":                             "answers",
-	"internal/web/guard.go":                       "answers",
-	"internal/web/static.go":                      "serves files, by HTTP's rules for caches",
-	"internal/discover/localhttp":                 "reads answers of daemons of the host",
+	"internal/face/server":                        "answers",
+	"internal/api/rest":                           "answers",
+	"internal/face/web/guard.go":                  "answers",
+	"internal/face/web/static.go":                 "serves files, by HTTP's rules for caches",
+	"internal/host/discover/localhttp":            "reads answers of daemons of the host",
 	"internal/cluster/node/membership/manager.go": "reads answers of the manager",
 	"internal/cluster/node/incoming/audit.go":     "writes down how calls of other nodes were answered",
 	"internal/cluster/node/images/registry.go":    "a proxy between the engine and the manager's image registry",
@@ -34,23 +35,23 @@ var speakHTTP = map[string]string{
 // sentences are the functions that may look at the text of an error or a message, as
 // FILE: FUNCTION, each with the reason. Everywhere else a kind, a code or a type decides.
 var sentences = map[string]string{
-	"internal/agent/record/record.go: states":              onlyNews,
-	"internal/agent/regulator.go: watch":                   onlyNews,
-	"internal/agent/link.go: complain":                     onlyNews,
-	"internal/agent/reload/reload.go: Failed":              onlyNews,
+	"internal/host/agent/record/record.go: states":         onlyNews,
+	"internal/host/agent/regulator.go: watch":              onlyNews,
+	"internal/host/agent/link.go: complain":                onlyNews,
+	"internal/host/agent/reload/reload.go: Failed":         onlyNews,
 	"internal/cluster/bus/kafka/kafka.go: Ping":            onlyNews,
 	"internal/cluster/manager/plan.go: look":               onlyNews,
 	"internal/cluster/node/node.go: lookAtEngine":          onlyNews,
-	"internal/dataplane/tc/run.go: Run":                    onlyNews,
+	"internal/host/dataplane/tc/run.go: Run":               onlyNews,
 	"internal/lab/scenario/inside.go: Warnings":            onlyNews,
-	"internal/sdn/switchport/watch.go: Run":                onlyNews,
-	"internal/cli/frame/exit.go: refusalLine":              onlyOnce,
-	"internal/discover/docker.go: trouble":                 onlyOnce,
+	"internal/host/sdn/switchport/watch.go: Run":           onlyNews,
+	"internal/face/cli/frame/exit.go: refusalLine":         onlyOnce,
+	"internal/host/discover/docker.go: trouble":            onlyOnce,
 	"internal/cluster/bus/kafka/security.go: words":        "franz-go has no other sign of a broker that expects TLS",
 	"internal/cluster/bus/nats/conn.go: refused":           "the server says what it does not allow as a text",
 	"internal/cluster/migrate/docker/target.go: pullImage": "the engine passes on what a registry answers as a text",
 
-	"internal/safepath/safepathtest/safepathtest.go: Refused": "it checks what users read of a refusal",
+	"internal/base/safepath/safepathtest/safepathtest.go: Refused": "it checks what users read of a refusal",
 }
 
 const (
@@ -79,7 +80,7 @@ func TestStatusesStayAtTheEdge(t *testing.T) {
 					return true
 				}
 			}
-			t.Errorf("%s: %s; outside of the files in speakHTTP a refusal has a kind (internal/refusal)", s.fset.Position(n.Pos()), x.Sel.Name)
+			t.Errorf("%s: %s; outside of the files in speakHTTP a refusal has a kind (internal/core/refusal)", s.fset.Position(n.Pos()), x.Sel.Name)
 			return true
 		})
 	}
@@ -94,7 +95,7 @@ func TestStatusesStayAtTheEdge(t *testing.T) {
 func TestEveryRefusalHasAKind(t *testing.T) {
 	seen := 0
 	for _, s := range sources(t) {
-		local := s.localName(module + "/internal/refusal")
+		local := s.localName(module + "/internal/core/refusal")
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			literal, ok := n.(*ast.CompositeLit)
 			if !ok || local == "" || !isName(literal.Type, local, "Error") {
@@ -142,7 +143,7 @@ func TestNoSentenceDecides(t *testing.T) {
 				continue
 			}
 			if sentences[place] == "" {
-				t.Errorf("%s: %s decides by the text of an error or a message; give it a kind (internal/refusal), a code or a type, or enter %q in sentences with the reason",
+				t.Errorf("%s: %s decides by the text of an error or a message; give it a kind (internal/core/refusal), a code or a type, or enter %q in sentences with the reason",
 					s.fset.Position(at.Pos()), name, place)
 			}
 			used[place] = true

@@ -10,7 +10,7 @@ import (
 // ownServers are the folders that may make an http.Server, each with the reason. Everywhere
 // else crowd.NewServer does, so that no server is without bounds.
 var ownServers = map[string]string{
-	"internal/crowd":               "makes them, with bounds",
+	"internal/base/crowd":          "makes them, with bounds",
 	"internal/cluster/clustertest": "a registry of tests",
 }
 

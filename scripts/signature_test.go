@@ -183,11 +183,11 @@ func TestReleaseOfWhatIsCommitted(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(tree, "internal/version/more.go"), []byte("package version\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(tree, "internal/base/version/more.go"), []byte("package version\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command(filepath.Join(tree, "scripts/release"), t.TempDir()).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "?? internal/version/more.go") {
+	if err == nil || !strings.Contains(string(out), "?? internal/base/version/more.go") {
 		t.Errorf("%v, %s", err, out)
 	}
 }

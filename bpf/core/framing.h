@@ -2,7 +2,7 @@
 
 /*
  * What a packet is charged: the bytes that the line takes for it. Names of framings and their
- * numbers are internal/policy/framing's, the calculation is tc-cake(8)'s.
+ * numbers are internal/core/policy/framing's, the calculation is tc-cake(8)'s.
  */
 #ifndef WEIR_FRAMING_H
 #define WEIR_FRAMING_H

@@ -30,7 +30,7 @@
  * Users may have cgroups of their own to make (systemd's Delegate=), with such names, too, and would
  * fill the table: only those that root makes count. An engine that is not root's gives its containers
  * no CAP_NET_RAW over the host's network. A container's root that may make cgroups fills it all the
- * same; then what the agent knows takes the place of what is only born (Bind in internal/dataplane/mark/bypass/bypass.go).
+ * same; then what the agent knows takes the place of what is only born (Bind in internal/host/dataplane/mark/bypass/bypass.go).
  *
  * What it does not do: say anything about a socket that had the option before the program was
  * there, or, of a unit, before the unit was known.

@@ -36,7 +36,7 @@
  * 2. holds for containers with ports, too: one with CAP_NET_ADMIN and without a user namespace
  * of its own can make a macvlan on the host's link, whose packets come by no port. And it holds
  * for as long as a socket of the cgroup is open, also after the cgroup was removed
- * (internal/dataplane/mark/remains.go).
+ * (internal/host/dataplane/mark/remains.go).
  *
  * Not held: a container with CAP_NET_ADMIN and such a macvlan or ipvlan also forwards packets from
  * devices of its own, which have no socket and came by a device.

@@ -8,7 +8,7 @@
  *     weir_rewrite  DSCP, with the checksum where there is one
  *     weir_hash_hosts  one hash for all packets of a host
  *
- * internal/policy/classify says the same in Go (DecodeEthernet, Rules.Classify,
+ * internal/core/policy/classify says the same in Go (DecodeEthernet, Rules.Classify,
  * Fragments), and a test sends 10,000 random packets through both.
  *
  * Headers are copied out by bpf_skb_load_bytes and never read in place: it finds

@@ -5,7 +5,7 @@
  * leave (docs/zones.md).
  *
  * The table is a trie in an array of chunks of 256 entries, which Go makes
- * (internal/policy/zone/table.go). An entry is 0 (not in the area), 1 (in it), or the
+ * (internal/core/policy/zone/table.go). An entry is 0 (not in the area), 1 (in it), or the
  * number of the chunk that decides by the next byte. IPv4 begins with two bytes at chunk
  * 0, IPv6 with two at chunk 256.
  *
@@ -17,7 +17,7 @@
  *
  * Cost with 10,000 prefixes, beside an area of all addresses: 24 instructions more for an
  * IPv4 address that takes three steps, 39 for an IPv6 address that takes more, none for
- * one that takes the first step alone (BenchmarkZones in internal/dataplane/mark).
+ * one that takes the first step alone (BenchmarkZones in internal/host/dataplane/mark).
  */
 #ifndef WEIR_ZONE_H
 #define WEIR_ZONE_H

@@ -28,7 +28,7 @@
  *   packet  one packet, at a time; those of a source have one length
  *
  * It reads commands, one a line, from standard input, all of them numbers in the
- * kernel side's units (internal/dataplane/bpf/sim_test.go writes them):
+ * kernel side's units (internal/host/dataplane/bpf/sim_test.go writes them):
  *   link LINK_COST BATCH QUANTUM BULK_BATCH BULK_QUANTUM SHARE_SHIFT TOTAL_CREDIT LIMIT_BYTES OVERHEAD LEAST CELLS FROM_IP FRAMED
  *   class ID SHARE_COST FLOOR_COST CEIL_COST WEIGHT MIN_CREDIT MAX_CREDIT LIMIT_BYTES LIMIT_PACKETS INTERVAL BURST
  *   group ID IS_GROUP PARENT

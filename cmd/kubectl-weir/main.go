@@ -6,7 +6,7 @@ package main
 import (
 	"os"
 
-	"weir/internal/kubernetes/plugin"
+	"weir/internal/kube/plugin"
 )
 
 func main() { os.Exit(plugin.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }

@@ -7,7 +7,7 @@ package main
 import (
 	"os"
 
-	"weir/internal/kubernetes"
+	"weir/internal/kube"
 )
 
-func main() { os.Exit(kubernetes.Main()) }
+func main() { os.Exit(kube.Main()) }

@@ -7,7 +7,7 @@ package main
 import (
 	"os"
 
-	"weir/internal/labcli"
+	"weir/internal/lab/labcli"
 )
 
 func main() { os.Exit(labcli.Main()) }

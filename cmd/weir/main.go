@@ -7,7 +7,7 @@ package main
 import (
 	"os"
 
-	"weir/internal/cli"
+	"weir/internal/face/cli"
 )
 
 func main() { os.Exit(cli.Main()) }

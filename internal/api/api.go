@@ -14,8 +14,8 @@ import (
 	"fmt"
 	"time"
 
-	"weir/internal/event"
-	"weir/internal/workload"
+	"weir/internal/core/event"
+	"weir/internal/core/workload"
 )
 
 // Status is the agent's view of itself.

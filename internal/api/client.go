@@ -18,8 +18,8 @@ import (
 	"syscall"
 	"time"
 
-	"weir/internal/audit"
-	"weir/internal/refusal"
+	"weir/internal/base/audit"
+	"weir/internal/core/refusal"
 )
 
 // DefaultSocket is the path where an agent listens by default.

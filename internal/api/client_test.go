@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 // serve answers every request on a socket with handler.

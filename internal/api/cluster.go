@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // The types in this file cross the manager's socket.

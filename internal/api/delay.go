@@ -5,7 +5,7 @@ package api
 import (
 	"fmt"
 
-	"weir/internal/delay"
+	"weir/internal/core/delay"
 )
 
 // Delay is how long packets of a workload, a group or a queue waited in the link's qdisc: those

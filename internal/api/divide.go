@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"weir/internal/policy/division"
+	"weir/internal/core/policy/division"
 )
 
 // DivisionQuery asks how a link would be divided. It travels as a query.

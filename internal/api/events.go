@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"weir/internal/event"
+	"weir/internal/core/event"
 )
 
 // EventQuery asks for events. It travels as a query.

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"weir/internal/audit"
+	"weir/internal/base/audit"
 )
 
 // DefaultManagerSocket is the path where a manager listens by default.

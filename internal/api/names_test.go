@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/cluster/wire"
-	"weir/internal/workload"
+	"weir/internal/core/wire"
+	"weir/internal/core/workload"
 )
 
 // texts returns the words of an enumeration as strings.

@@ -5,7 +5,7 @@ package api
 import (
 	"encoding/json"
 
-	"weir/internal/policy"
+	"weir/internal/core/policy"
 )
 
 // Policy is the policy of a workload. Its JSON has values as a user writes them:

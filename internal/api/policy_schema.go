@@ -10,7 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"weir/internal/policy"
+	"weir/internal/core/policy"
 )
 
 // The schemas of policies and their changes come from the table of fields, so that

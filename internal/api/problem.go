@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 // Problem is a refusal as it crosses the socket: problem details (RFC 9457) with the

@@ -10,10 +10,10 @@ import (
 	"reflect"
 	"testing"
 
-	"weir/internal/invalid"
-	"weir/internal/policy"
-	"weir/internal/policy/admission"
-	"weir/internal/refusal"
+	"weir/internal/core/invalid"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/admission"
+	"weir/internal/core/refusal"
 )
 
 // TestProblemKeepsTheRefusal: what an agent returns is what its client gets, whatever kind

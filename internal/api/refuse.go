@@ -5,9 +5,9 @@ package api
 import (
 	"errors"
 
-	"weir/internal/invalid"
-	"weir/internal/policy/admission"
-	"weir/internal/refusal"
+	"weir/internal/core/invalid"
+	"weir/internal/core/policy/admission"
+	"weir/internal/core/refusal"
 )
 
 // Mistake returns a mistake in what was asked as a refusal: a *invalid.Error with its field,

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
+	"weir/internal/core/policy"
+	"weir/internal/core/wire"
 )
 
 // Accept returns the rights of a container that other nodes send here: those of

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/invalid"
+	"weir/internal/core/invalid"
 )
 
 // Attachment makes a workload of something on the host. Exactly one of Netns,

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Cluster holds the settings of the cluster that the agent is a member of.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/base/tlsfile"
 	"weir/internal/cluster/migrate"
-	"weir/internal/tlsfile"
 )
 
 func TestCluster(t *testing.T) {

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/plan"
-	"weir/internal/policy"
-	"weir/internal/policy/framing"
-	"weir/internal/policy/zone"
-	"weir/internal/tlsfile"
+	"weir/internal/base/tlsfile"
+	"weir/internal/core/plan"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/framing"
+	"weir/internal/core/policy/zone"
 )
 
 // DefaultPath is the path of the configuration file.

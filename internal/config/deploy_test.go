@@ -12,7 +12,7 @@ import (
 	"slices"
 	"testing"
 
-	"weir/internal/policy"
+	"weir/internal/core/policy"
 )
 
 // commented is a setting in a comment: "# socket: /run/weir/weir.sock", "#   - {name: ...".

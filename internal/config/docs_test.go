@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"testing"
 
-	"weir/internal/policy"
+	"weir/internal/core/policy"
 )
 
 var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")

@@ -9,8 +9,8 @@ import (
 	"io/fs"
 	"os"
 
-	"weir/internal/safepath"
-	"weir/internal/tlsfile"
+	"weir/internal/base/safepath"
+	"weir/internal/base/tlsfile"
 )
 
 // Load reads and checks a file, which only root and this process may be able to change. Its

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/safepath/safepathtest"
+	"weir/internal/base/safepath/safepathtest"
 )
 
 // wrote returns the path of a file of a test's.

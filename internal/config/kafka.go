@@ -2,7 +2,7 @@
 
 package config
 
-import "weir/internal/tlsfile"
+import "weir/internal/base/tlsfile"
 
 // Kafka holds the settings by which a member of the cluster connects to Kafka's brokers,
 // where those are the bus. Manager and nodes each have their own; none of them travels.

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"weir/internal/invalid"
-	"weir/internal/tlsfile"
+	"weir/internal/base/tlsfile"
+	"weir/internal/core/invalid"
 )
 
 // Metrics holds the addresses where Prometheus may scrape beside the unix socket.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/tlsfile"
+	"weir/internal/base/tlsfile"
 )
 
 // TestMetricsInClear: an address that others reach is refused without TLS.

@@ -14,10 +14,10 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
-	"weir/internal/invalid"
-	"weir/internal/plan"
-	"weir/internal/policy"
-	"weir/internal/policy/quota"
+	"weir/internal/core/invalid"
+	"weir/internal/core/plan"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/quota"
 )
 
 // Parse checks the text of a file; path is for messages. Beside an *Error it returns the

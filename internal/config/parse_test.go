@@ -12,12 +12,12 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/goldentest"
-	"weir/internal/plan"
-	"weir/internal/policy"
-	"weir/internal/policy/discipline"
-	"weir/internal/policy/framing"
-	"weir/internal/safepath/safepathtest"
+	"weir/internal/base/safepath/safepathtest"
+	"weir/internal/core/plan"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/discipline"
+	"weir/internal/core/policy/framing"
+	"weir/internal/test/goldentest"
 )
 
 // TestProblems compares the problems of bad files with golden text.

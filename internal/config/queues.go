@@ -7,9 +7,9 @@ import (
 
 	"github.com/goccy/go-yaml/token"
 
-	"weir/internal/invalid"
-	"weir/internal/policy"
-	"weir/internal/policy/discipline"
+	"weir/internal/core/invalid"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/discipline"
 )
 
 // readQueues reads a mapping or a list of queues.

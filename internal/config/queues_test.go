@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/policy"
-	"weir/internal/policy/classify"
-	"weir/internal/policy/discipline"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/classify"
+	"weir/internal/core/policy/discipline"
 )
 
 func TestParseWhatIsInside(t *testing.T) {

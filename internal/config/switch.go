@@ -17,12 +17,12 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
-	"weir/internal/invalid"
-	"weir/internal/policy"
-	"weir/internal/policy/classify"
-	"weir/internal/policy/discipline"
-	"weir/internal/tlsfile"
-	"weir/internal/yamltree"
+	"weir/internal/base/tlsfile"
+	"weir/internal/core/invalid"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/classify"
+	"weir/internal/core/policy/discipline"
+	"weir/internal/core/yamltree"
 )
 
 // DefaultOVSDB is the address where Open vSwitch's database listens by default.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/policy"
-	"weir/internal/policy/classify"
-	"weir/internal/policy/discipline"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/classify"
+	"weir/internal/core/policy/discipline"
 )
 
 func TestSwitchProblems(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/event"
-	"weir/internal/invalid"
-	"weir/internal/policy"
-	"weir/internal/tlsfile"
+	"weir/internal/base/tlsfile"
+	"weir/internal/core/event"
+	"weir/internal/core/invalid"
+	"weir/internal/core/policy"
 )
 
 // Tell says what is told to whom, see package event.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/event"
-	"weir/internal/policy"
+	"weir/internal/core/event"
+	"weir/internal/core/policy"
 )
 
 func TestTell(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"weir/internal/bound"
-	"weir/internal/invalid"
-	"weir/internal/policy"
-	"weir/internal/yamltree"
+	"weir/internal/core/bound"
+	"weir/internal/core/invalid"
+	"weir/internal/core/policy"
+	"weir/internal/core/yamltree"
 )
 
 // Problem is one mistake in a file.

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"weir/internal/plan"
-	"weir/internal/policy/framing"
+	"weir/internal/core/plan"
+	"weir/internal/core/policy/framing"
 )
 
 // The readers of single values. Each leaves its target alone if the file gives no value

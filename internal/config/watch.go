@@ -12,7 +12,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"weir/internal/safepath"
+	"weir/internal/base/safepath"
 )
 
 // settle is the time for which a directory must be quiet before the file is read again:

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"weir/internal/invalid"
-	"weir/internal/tlsfile"
+	"weir/internal/base/tlsfile"
+	"weir/internal/core/invalid"
 )
 
 // Web holds the addresses where the agent, or the manager, serves its page.

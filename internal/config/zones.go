@@ -9,10 +9,10 @@ import (
 
 	"github.com/goccy/go-yaml/token"
 
-	"weir/internal/bound"
-	"weir/internal/policy"
-	"weir/internal/policy/zone"
-	"weir/internal/safepath"
+	"weir/internal/base/safepath"
+	"weir/internal/core/bound"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/zone"
 )
 
 // mostPrefixBytes bounds the size of a file with prefixes.

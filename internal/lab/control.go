@@ -10,14 +10,14 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/control"
-	"weir/internal/dataplane"
-	"weir/internal/dataplane/device"
-	"weir/internal/dataplane/goodput"
-	"weir/internal/dataplane/pace"
+	"weir/internal/core/control"
+	"weir/internal/core/plan"
+	"weir/internal/core/policy"
+	"weir/internal/host/dataplane"
+	"weir/internal/host/dataplane/device"
+	"weir/internal/host/dataplane/goodput"
+	"weir/internal/host/dataplane/pace"
 	"weir/internal/lab/scenario"
-	"weir/internal/plan"
-	"weir/internal/policy"
 )
 
 // regulator holds the reservations of a link as the agent does: once a second goodput

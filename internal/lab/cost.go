@@ -16,13 +16,13 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/core/policy"
 	"weir/internal/lab/meter"
 	"weir/internal/lab/peers"
 	"weir/internal/lab/report"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
 	"weir/internal/lab/traffic"
-	"weir/internal/policy"
 )
 
 const (

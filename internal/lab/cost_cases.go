@@ -11,16 +11,16 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/core/plan"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/classify"
+	"weir/internal/core/policy/discipline"
 	"weir/internal/lab/meter"
 	"weir/internal/lab/peers"
 	"weir/internal/lab/report"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
 	"weir/internal/lab/traffic"
-	"weir/internal/plan"
-	"weir/internal/policy"
-	"weir/internal/policy/classify"
-	"weir/internal/policy/discipline"
 )
 
 const (

@@ -15,13 +15,13 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/dataplane"
-	"weir/internal/dataplane/backends"
+	"weir/internal/base/verdict"
+	"weir/internal/core/plan"
+	"weir/internal/host/dataplane"
+	"weir/internal/host/dataplane/backends"
 	"weir/internal/lab/peers"
 	"weir/internal/lab/report"
 	"weir/internal/lab/scenario"
-	"weir/internal/plan"
-	"weir/internal/verdict"
 )
 
 // Exit statuses of Run.

@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/dataplane"
-	"weir/internal/dataplane/bpf"
+	"weir/internal/core/plan"
+	"weir/internal/host/dataplane"
+	"weir/internal/host/dataplane/bpf"
 	"weir/internal/lab/scenario"
-	"weir/internal/plan"
 )
 
 // TestMain lets the test binary be the lab's child, as the program is.
@@ -232,7 +232,7 @@ func TestDeliveredScenarios(t *testing.T) {
 	}
 	for _, file := range files {
 		if strings.Contains(file, "/cluster/") || strings.Contains(file, "/c-balancer/") {
-			continue // of another format: internal/lab/cluster and internal/lab/balancer read them
+			continue // of another format: internal/lab/cluster and internal/dev/balancer read them
 		}
 		t.Run(strings.TrimPrefix(file, "../../"), func(t *testing.T) {
 			data, err := os.ReadFile(file)

@@ -8,13 +8,13 @@ import (
 	"strconv"
 
 	"weir/internal/config"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/classify"
+	"weir/internal/core/policy/discipline"
+	"weir/internal/host/sdn"
 	"weir/internal/lab/peers"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
-	"weir/internal/policy"
-	"weir/internal/policy/classify"
-	"weir/internal/policy/discipline"
-	"weir/internal/sdn"
 )
 
 // port is the shared link as a port of a switch.

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/dataplane"
-	"weir/internal/sandbox"
+	"weir/internal/host/dataplane"
+	"weir/internal/lab/sandbox"
 )
 
 // ChildArg is the program's hidden first argument by which it runs Child

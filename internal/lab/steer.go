@@ -12,17 +12,17 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/dataplane"
-	"weir/internal/dataplane/backends"
-	"weir/internal/dataplane/device"
-	"weir/internal/dataplane/mark"
+	"weir/internal/core/plan"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/discipline"
+	"weir/internal/host/dataplane"
+	"weir/internal/host/dataplane/backends"
+	"weir/internal/host/dataplane/device"
+	"weir/internal/host/dataplane/mark"
 	"weir/internal/lab/peers"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
 	"weir/internal/lab/zones"
-	"weir/internal/plan"
-	"weir/internal/policy"
-	"weir/internal/policy/discipline"
 )
 
 // steering is whatever schedules the link: one of Weir's backends or a peer.

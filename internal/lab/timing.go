@@ -12,14 +12,14 @@ import (
 	"runtime"
 	"time"
 
+	"weir/internal/core/plan"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/discipline"
 	"weir/internal/lab/meter"
 	"weir/internal/lab/report"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
 	"weir/internal/lab/traffic"
-	"weir/internal/plan"
-	"weir/internal/policy"
-	"weir/internal/policy/discipline"
 )
 
 // timingLink is the link's capacity: far more than the schedule needs.

@@ -5,15 +5,15 @@ package lab
 import (
 	"log/slog"
 
-	"weir/internal/dataplane"
-	"weir/internal/dataplane/backends"
-	"weir/internal/dataplane/device"
-	"weir/internal/dataplane/ifb"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/zone"
+	"weir/internal/host/dataplane"
+	"weir/internal/host/dataplane/backends"
+	"weir/internal/host/dataplane/device"
+	"weir/internal/host/dataplane/ifb"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
 	"weir/internal/lab/zones"
-	"weir/internal/policy"
-	"weir/internal/policy/zone"
 )
 
 // openEnd opens the backend of a zone, or with the name "" that of the ingress that no zone has.

@@ -423,7 +423,7 @@ tests["samples are read as they were sent"] = async () => {
 // Texts of quantities are those of the command line (TestUnits makes the file).
 tests["units are written as on the command line"] = async () => {
 	const page = await visit();
-	const cases = JSON.parse(readFileSync("internal/web/testdata/units.json", "utf8"));
+	const cases = JSON.parse(readFileSync("internal/face/web/testdata/units.json", "utf8"));
 	for (const [name, value, want] of cases) {
 		const got = await page.evaluate(async ([f, v]) => (await import("/js/units.js"))[f](v), [name, value]);
 		assert.equal(got, want, `${name}(${value})`);

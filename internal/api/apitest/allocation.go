@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"weir/internal/api"
-	"weir/internal/policy"
-	"weir/internal/refusal"
+	"weir/internal/core/policy"
+	"weir/internal/core/refusal"
 )
 
 // Allocations implements api.Agent.

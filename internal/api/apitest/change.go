@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"weir/internal/api"
-	"weir/internal/refusal"
-	"weir/internal/workload"
+	"weir/internal/core/refusal"
+	"weir/internal/core/workload"
 )
 
 // Set implements api.Agent.

@@ -6,8 +6,8 @@ import (
 	"context"
 
 	"weir/internal/api"
-	"weir/internal/policy"
-	"weir/internal/refusal"
+	"weir/internal/core/policy"
+	"weir/internal/core/refusal"
 )
 
 // Reserved returns a workload like Workload with a reservation that is held, all in

@@ -4,9 +4,9 @@ package apitest
 
 import (
 	"weir/internal/api"
-	"weir/internal/delay"
-	"weir/internal/policy"
-	"weir/internal/workload"
+	"weir/internal/core/delay"
+	"weir/internal/core/policy"
+	"weir/internal/core/workload"
 )
 
 // Workload makes an active workload on eth0 that sends rate Mbit/s; mins and

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/internal/api"
-	"weir/internal/event"
+	"weir/internal/core/event"
 )
 
 // Events implements api.Agent: web was refused a min, ten minutes before that eth0 was gone for a

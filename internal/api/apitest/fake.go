@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"weir/internal/api"
-	"weir/internal/event"
-	"weir/internal/refusal"
-	"weir/internal/workload"
+	"weir/internal/core/event"
+	"weir/internal/core/refusal"
+	"weir/internal/core/workload"
 )
 
 // Start is the time at which the fake claims to have been started.

@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"weir/internal/api"
-	"weir/internal/policy"
-	"weir/internal/refusal"
-	"weir/internal/workload"
+	"weir/internal/core/policy"
+	"weir/internal/core/refusal"
+	"weir/internal/core/workload"
 )
 
 // WithGroup adds a group to the fake and returns it; mins and maxes are in Mbit/s,

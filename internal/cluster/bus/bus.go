@@ -28,8 +28,8 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/cluster/wire"
-	"weir/internal/retry"
+	"weir/internal/base/retry"
+	"weir/internal/core/wire"
 )
 
 // Message is a message that arrived.

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/cluster/migrate/registry"
-	"weir/internal/discover/dockertest"
+	"weir/internal/test/dockertest"
 )
 
 // Cluster is a number of nodes.

@@ -9,7 +9,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 
-	"weir/internal/discover/dockertest"
+	"weir/internal/test/dockertest"
 )
 
 // Machine is a node that is a machine of its own, such as a virtual one, with an engine

@@ -15,7 +15,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/nsthread"
+	"weir/internal/base/nsthread"
 )
 
 // Subnet of the nodes; the switch has .1, the nodes .11 and following.

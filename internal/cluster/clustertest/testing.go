@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"weir/internal/discover/dockertest"
+	"weir/internal/test/dockertest"
 )
 
 // ForTest starts a cluster that ends with the test, with CounterImage on its first

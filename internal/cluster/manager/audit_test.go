@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"weir/internal/api"
-	"weir/internal/audit"
-	"weir/internal/cluster/wire"
-	"weir/internal/server/managerapi"
-	"weir/internal/server/rest"
+	"weir/internal/api/rest"
+	"weir/internal/base/audit"
+	"weir/internal/core/wire"
+	"weir/internal/face/server/managerapi"
 )
 
 // walk is a manager whose routes a test calls one after the other, with its audit log.

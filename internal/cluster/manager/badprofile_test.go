@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"weir/internal/api"
-	"weir/internal/bound"
-	"weir/internal/boundtest"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/manager/planning"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/bound"
+	"weir/internal/core/wire"
+	"weir/internal/test/boundtest"
 )
 
 // raw is a message that no honest sender would seal.

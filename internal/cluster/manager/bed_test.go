@@ -15,7 +15,7 @@ import (
 	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // noBus is a bus that nothing crosses: tests call the handlers themselves.

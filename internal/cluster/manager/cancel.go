@@ -9,8 +9,8 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/manager/moves"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // CancelMove implements api.Manager. A move that waits ends at once. One under way is

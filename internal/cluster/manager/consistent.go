@@ -10,10 +10,10 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/manager/moves"
-	"weir/internal/cluster/wire"
-	"weir/internal/invalid"
-	"weir/internal/policy"
-	"weir/internal/refusal"
+	"weir/internal/core/invalid"
+	"weir/internal/core/policy"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // consistent refuses a request for a place whose change guarantees something else than the

@@ -12,7 +12,7 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/manager/statedir"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // key sorts as the orders do.

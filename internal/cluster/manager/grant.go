@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/manager/moves"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // A Move lets the source ask its target what it lacks. To change anything there the

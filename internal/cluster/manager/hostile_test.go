@@ -16,7 +16,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/manager/moves"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 var long = flag.Bool("long", false, "10,000 hostile messages instead of 2,000")

@@ -18,11 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/boundtest/strangertest"
 	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
+	"weir/internal/test/boundtest/strangertest"
 )
 
 // program is the environment variable with the path of weir, to attack it instead of a process

@@ -13,12 +13,12 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"weir/internal/api"
+	"weir/internal/api/rest"
+	"weir/internal/base/crowd"
 	"weir/internal/cluster/manager/membership"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/crowd"
-	"weir/internal/refusal"
-	"weir/internal/server/rest"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // peerKey finds the address of who asks, and the node that it is, in a context.

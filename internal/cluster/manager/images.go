@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/api/rest"
 	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/migrate/registry"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
-	"weir/internal/server/rest"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // The embedded image registry is served where nodes join, to members only: its path

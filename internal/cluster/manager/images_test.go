@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"weir/internal/cluster/migrate/registry"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // TestStatusShowsTheRegistry: Cluster, which weir manager status shows, has the limits and

@@ -10,7 +10,7 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/manager/planning"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // The handlers take the messages of nodes. They return an error only if the message

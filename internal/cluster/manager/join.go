@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"weir/internal/api"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // trustInterval is between two looks at the manager's own certificate and at how far a

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/manager/moves"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // TestMovesOfBefore: a rotation waits for moves that were ordered before it, and for no

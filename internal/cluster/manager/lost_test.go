@@ -9,7 +9,7 @@ import (
 
 	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/manager/planning"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // TestMovesOfADeadNodeEnd: nodes that die, or go silent on purpose, with as many moves

@@ -19,7 +19,8 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"weir/internal/api"
-	"weir/internal/audit"
+	"weir/internal/base/audit"
+	"weir/internal/base/crowd"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/bus/nats"
@@ -29,9 +30,8 @@ import (
 	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/crowd"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // Options configure a manager.

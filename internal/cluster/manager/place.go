@@ -12,9 +12,9 @@ import (
 	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/optimize"
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
-	"weir/internal/refusal"
+	"weir/internal/core/policy"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // seek finds a place for a min that a node had to refuse, orders the moves that it

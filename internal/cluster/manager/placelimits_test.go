@@ -11,8 +11,8 @@ import (
 
 	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/manager/planning"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // request asks for 50 Mbit/s for a container of node a, whose link is full.

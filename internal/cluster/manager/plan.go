@@ -14,7 +14,7 @@ import (
 	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/optimize"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 // autoState records what the automatic mode did last.

@@ -13,7 +13,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/manager/planning"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // large returns a manager that knows of so many nodes with ten containers each, and

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"weir/internal/cluster/manager/moves"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // What a member may fill, and how fast. A message beyond a rate is dropped and counted

@@ -6,9 +6,9 @@ import (
 	"cmp"
 	"context"
 
-	"weir/internal/audit"
+	"weir/internal/base/audit"
 	"weir/internal/cluster/manager/moves"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // record writes to the audit log what becomes of moves in a change that was just

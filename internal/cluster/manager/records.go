@@ -5,7 +5,7 @@ package manager
 import (
 	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/manager/statedir"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // The buckets of the database beside those of package membership.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/cluster/wire"
-	"weir/internal/crowd"
-	"weir/internal/logtest"
+	"weir/internal/base/crowd"
+	"weir/internal/core/wire"
+	"weir/internal/test/logtest"
 )
 
 // TestRefusedRequestsAreFewLines: a member that asks for grants that it does not get, as often as it can and

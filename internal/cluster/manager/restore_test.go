@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"weir/internal/cluster/manager/statedir"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // TestRestoreChecksFirst: a snapshot that is not whole, or a folder that is in use,

@@ -9,7 +9,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/manager/moves"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // pretend reports progress of a move that is none, in a way of its own.

@@ -16,11 +16,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/audit"
+	"weir/internal/api/rest"
+	"weir/internal/base/audit"
+	"weir/internal/base/crowd"
 	"weir/internal/cluster/node/gate"
-	"weir/internal/crowd"
-	"weir/internal/refusal"
-	"weir/internal/server/rest"
+	"weir/internal/core/refusal"
 )
 
 // forStrangers are the patterns of the routes that a node may ask before it is a member. A

@@ -21,9 +21,9 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/base/crowd/crowdtest"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/crowd/crowdtest"
+	"weir/internal/core/wire"
 )
 
 // untouched is a body that notes whether it is read.

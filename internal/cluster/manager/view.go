@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"weir/internal/api"
-	"weir/internal/closest"
 	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/optimize"
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
-	"weir/internal/refusal"
+	"weir/internal/core/closest"
+	"weir/internal/core/policy"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // Cluster implements api.Manager.

@@ -16,7 +16,7 @@ import (
 
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // TestNamedBeforehand: what CRIU cannot dump, and what would stay behind alone, refuses a move by

@@ -21,7 +21,7 @@ import (
 
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // described returns the configuration that a user gave a container, as text.

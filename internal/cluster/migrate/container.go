@@ -5,7 +5,7 @@ package migrate
 import (
 	"encoding/json"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Facts has what a pre-flight has to know of a node.

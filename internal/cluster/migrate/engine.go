@@ -6,7 +6,7 @@ import (
 	"context"
 	"io"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Engine is a container engine of this machine, as far as a migration needs it. Its

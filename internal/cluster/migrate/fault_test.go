@@ -25,7 +25,7 @@ import (
 
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 var (

@@ -10,7 +10,7 @@ import (
 
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // orphaned is a target whose agent dies once its copy is restored, and that cannot be

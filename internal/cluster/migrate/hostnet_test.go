@@ -14,7 +14,7 @@ import (
 
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // TestHostNetwork: a container in the network of its host moves, and no rule among the host's

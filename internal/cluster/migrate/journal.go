@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/atomicfile"
-	"weir/internal/cluster/wire"
-	"weir/internal/safepath"
+	"weir/internal/base/atomicfile"
+	"weir/internal/base/safepath"
+	"weir/internal/core/wire"
 )
 
 // Kind says what a record of the journal means.

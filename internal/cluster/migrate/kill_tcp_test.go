@@ -15,7 +15,7 @@ import (
 
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // TestConnectionsSurviveAKill: CRIU is killed once it has read an established connection. The

@@ -21,10 +21,10 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/base/nsthread"
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
-	"weir/internal/nsthread"
+	"weir/internal/core/wire"
 )
 
 // trap is a CRIU for the engines that are started after it: while it is set for a node, each

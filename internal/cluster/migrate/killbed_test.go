@@ -20,13 +20,13 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/base/nsthread"
 	"weir/internal/cluster/clustertest/counter"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker"
 	"weir/internal/cluster/migrate/podman"
 	"weir/internal/cluster/migrate/remote"
-	"weir/internal/cluster/wire"
-	"weir/internal/nsthread"
+	"weir/internal/core/wire"
 )
 
 // moved is the container of the tests that kill.

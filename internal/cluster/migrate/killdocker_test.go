@@ -17,7 +17,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 
 	"weir/internal/cluster/clustertest"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // dockerMachine is a node of a cluster.

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // podmanMachine is a Podman in namespaces of its own: of mounts, of the network, of cgroups and

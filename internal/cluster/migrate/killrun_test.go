@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 var (

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
+	"weir/internal/core/policy"
+	"weir/internal/core/wire"
 )
 
 // Labels steer more than Weir: a reverse proxy publishes a container by them, a program of cron jobs

@@ -16,9 +16,9 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/atomicfile"
-	"weir/internal/cluster/wire"
-	"weir/internal/safepath"
+	"weir/internal/base/atomicfile"
+	"weir/internal/base/safepath"
+	"weir/internal/core/wire"
 )
 
 // Local is this machine's engine as a Node: it adds names to the engine's errors, and

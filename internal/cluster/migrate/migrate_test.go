@@ -7,7 +7,7 @@ import (
 
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // TestACounterGoesOn: memory and files go on exactly, whichever way they take, there

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Request describes the migration that the caller wants.

@@ -9,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Progress is a report of Run about a step that goes on.

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
-	"weir/internal/cluster/wire"
-	"weir/internal/retry"
+	"weir/internal/base/retry"
+	"weir/internal/core/wire"
 )
 
 const (

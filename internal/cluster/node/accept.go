@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"weir/internal/api"
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
+	"weir/internal/core/policy"
+	"weir/internal/core/wire"
 )
 
 // accepted returns what of a policy that came with a container this node takes. The error

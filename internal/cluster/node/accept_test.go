@@ -11,7 +11,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/api/apitest"
 	"weir/internal/cluster/migrate"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 // planned returns the moves of a plan as "CONTAINER FROM TO".

@@ -10,7 +10,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/config"
-	"weir/internal/policy"
+	"weir/internal/core/policy"
 )
 
 // Of a policy that comes with a container a node takes what its operator allows, and

@@ -21,9 +21,9 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/logtest"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
+	"weir/internal/test/logtest"
 )
 
 func eventually(f func() bool) bool {

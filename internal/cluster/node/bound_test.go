@@ -7,10 +7,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"weir/internal/bound"
-	"weir/internal/boundtest"
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
+	"weir/internal/core/bound"
+	"weir/internal/core/policy"
+	"weir/internal/core/wire"
+	"weir/internal/test/boundtest"
 )
 
 // TestDrawnSettings: 10,000 policies drawn at random that come with a moved container. Reading

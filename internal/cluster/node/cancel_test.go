@@ -9,7 +9,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/migrate"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 // TestCancelAtEachStep: a move that is cancelled at whichever step ends where the

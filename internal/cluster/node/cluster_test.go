@@ -13,7 +13,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/api/apitest"
 	"weir/internal/cluster/migrate"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 // seen waits until the manager knows of so many containers.

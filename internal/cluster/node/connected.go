@@ -12,12 +12,12 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/base/retry"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/bus/nats"
 	"weir/internal/cluster/node/membership"
-	"weir/internal/cluster/wire"
-	"weir/internal/retry"
+	"weir/internal/core/wire"
 )
 
 // dial connects to the bus.

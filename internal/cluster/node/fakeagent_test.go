@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"weir/internal/api"
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
-	"weir/internal/refusal"
+	"weir/internal/core/policy"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // fakeAgent has policies and a link that refuses mins beyond its capacity.

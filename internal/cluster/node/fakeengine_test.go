@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // world is what the fake engines of a test share: who has which container, and

@@ -20,7 +20,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker"
-	"weir/internal/discover/dockertest"
+	"weir/internal/test/dockertest"
 )
 
 // changeable is an engine that is replaced while a node uses it.

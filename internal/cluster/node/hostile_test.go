@@ -23,14 +23,14 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/base/crowd"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/node/outgoing"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/warrant"
-	"weir/internal/cluster/wire"
-	"weir/internal/crowd"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 var seed = flag.Uint64("seed", 1, "what a hostile node does in which order")

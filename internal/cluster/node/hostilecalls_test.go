@@ -21,7 +21,7 @@ import (
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/node/outgoing"
 	"weir/internal/cluster/warrant"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // TestHostileNode: node a is a genuine member whose client is this test. It sends every

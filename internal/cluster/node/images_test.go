@@ -12,7 +12,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // asMember asks the manager's registry as a node, past the node's agent: a hostile

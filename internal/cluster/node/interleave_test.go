@@ -21,7 +21,7 @@ import (
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/node/guest"
 	"weir/internal/cluster/node/incoming"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // hostileMove is a move whose source is the test, with the manager's genuine grant.

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/base/tlsfile"
+	"weir/internal/base/tlsfile/tlstest"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/bustest"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/manager"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
-	"weir/internal/tlsfile"
-	"weir/internal/tlsfile/tlstest"
+	"weir/internal/core/wire"
 )
 
 // TestOnKafka runs the tests of NATS with a real broker. All clusters use the same

@@ -23,14 +23,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/api"
+	"weir/internal/api/rest"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/bustest"
 	"weir/internal/cluster/manager"
 	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
-	"weir/internal/server/managerapi"
-	"weir/internal/server/rest"
+	"weir/internal/core/wire"
+	"weir/internal/face/server/managerapi"
 )
 
 var (

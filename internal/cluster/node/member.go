@@ -13,8 +13,8 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // Member is a machine that is to be a node: it joins when the manager can be reached,

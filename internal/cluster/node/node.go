@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/api"
-	"weir/internal/audit"
+	"weir/internal/base/audit"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/migrate"
@@ -28,8 +28,8 @@ import (
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/node/outgoing"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // Options configure a node.

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"time"
 
-	"weir/internal/audit"
+	"weir/internal/base/audit"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/node/outgoing"
 	"weir/internal/cluster/warrant"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // onOrder takes an order of the manager. An error would make it come again; an

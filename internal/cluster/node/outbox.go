@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/atomicfile"
-	"weir/internal/cluster/wire"
-	"weir/internal/safepath"
+	"weir/internal/base/atomicfile"
+	"weir/internal/base/safepath"
+	"weir/internal/core/wire"
 )
 
 // letter is a message that the bus has not taken yet.

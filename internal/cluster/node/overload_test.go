@@ -20,7 +20,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/node/gate"
 	"weir/internal/cluster/node/guest"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // dripping is a body that goes on for ever, a byte now and then.

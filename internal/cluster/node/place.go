@@ -12,10 +12,10 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/node/membership"
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
-	"weir/internal/refusal"
-	"weir/internal/workload"
+	"weir/internal/core/policy"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
+	"weir/internal/core/workload"
 )
 
 // placeAgain is how long this node does not ask the manager again about the same min

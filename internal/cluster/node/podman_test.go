@@ -17,7 +17,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/clustertest/counter"
-	"weir/internal/logtest"
+	"weir/internal/test/logtest"
 )
 
 // podmanHost makes w a host with Podman: a mount namespace in which its store is at the

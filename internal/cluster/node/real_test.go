@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/base/nsthread"
 	"weir/internal/cluster/clustertest"
-	"weir/internal/discover/dockertest"
-	"weir/internal/logtest"
-	"weir/internal/nsthread"
+	"weir/internal/test/dockertest"
+	"weir/internal/test/logtest"
 )
 
 // weir is the program, on a node of the test's.

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"weir/internal/api"
-	"weir/internal/audit"
+	"weir/internal/base/audit"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // TestMovesAreRecorded: a move is on record at its source (its end), at its target

@@ -10,7 +10,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/api/apitest"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 // refuses is an agent that refuses each change.

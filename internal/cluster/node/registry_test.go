@@ -13,12 +13,12 @@ import (
 	"github.com/vishvananda/netns"
 
 	"weir/internal/api"
+	"weir/internal/base/nsthread"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/node/membership"
-	"weir/internal/cluster/wire"
-	"weir/internal/dataplane/device/netnstest"
-	"weir/internal/nsthread"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
+	"weir/internal/host/dataplane/device/netnstest"
 )
 
 // TestOwnRegistry: a node's engine reaches the manager's registry by its agent, with the

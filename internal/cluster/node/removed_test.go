@@ -19,8 +19,8 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // genuine returns an order for a move from a to b, sealed by the manager's own key.

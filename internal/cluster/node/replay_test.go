@@ -9,7 +9,7 @@ import (
 
 	"weir/internal/api/apitest"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // TestRepeatedApplies: a genuine order that the bus, or an attacker who can write to it,

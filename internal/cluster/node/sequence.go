@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/atomicfile"
-	"weir/internal/cluster/wire"
-	"weir/internal/safepath"
+	"weir/internal/base/atomicfile"
+	"weir/internal/base/safepath"
+	"weir/internal/core/wire"
 )
 
 // sequence remembers the newest order of each kind about each object in a file, so that

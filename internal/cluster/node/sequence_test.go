@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // TestSequence: newer orders are admitted and older ones are not, over restarts, and

@@ -14,10 +14,10 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/warrant"
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
-	"weir/internal/refusal"
-	"weir/internal/workload"
+	"weir/internal/core/policy"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
+	"weir/internal/core/workload"
 )
 
 const (

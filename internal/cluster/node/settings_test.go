@@ -8,7 +8,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/api/apitest"
-	"weir/internal/policy"
+	"weir/internal/core/policy"
 )
 
 // everySetting has a value in each field that can be set at run time.

@@ -15,7 +15,7 @@ import (
 	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/node/guest"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 // TestRestoredManager: the disk of a manager is lost while moves are under way. Restored

@@ -11,8 +11,8 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/node/membership"
-	"weir/internal/event"
-	"weir/internal/refusal"
+	"weir/internal/core/event"
+	"weir/internal/core/refusal"
 )
 
 // standing says how this machine stands to its cluster (one of the states), since

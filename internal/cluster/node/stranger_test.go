@@ -26,14 +26,14 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/api/apitest"
-	"weir/internal/audit"
+	"weir/internal/api/rest"
+	"weir/internal/base/audit"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/node/images"
-	"weir/internal/cluster/wire"
-	"weir/internal/server"
-	"weir/internal/server/managerapi"
-	"weir/internal/server/rest"
+	"weir/internal/core/wire"
+	"weir/internal/face/server"
+	"weir/internal/face/server/managerapi"
 )
 
 // nobody is the id of the user of that name, who has no rights.

@@ -12,8 +12,8 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // TestTokensAreForOneNode: who finds a token that was used cannot join by it. A node

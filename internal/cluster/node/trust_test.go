@@ -18,8 +18,8 @@ import (
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 func TestJoinRefused(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // TestOrdersBeforeBodies: a call without an order of the manager's for the node that makes it is refused before

@@ -19,8 +19,8 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 const day = 24 * time.Hour

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math"
 
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
+	"weir/internal/core/policy"
+	"weir/internal/core/wire"
 )
 
 // Resource is a resource that the containers of a node share.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/policy"
+	"weir/internal/core/policy"
 )
 
 // cluster makes a problem of nodes with 4 CPUs each and containers given as

@@ -6,7 +6,7 @@ import (
 	"cmp"
 	"slices"
 
-	"weir/internal/policy"
+	"weir/internal/core/policy"
 )
 
 // Seat is a node where a container can have a guaranteed bandwidth that its own

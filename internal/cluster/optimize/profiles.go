@@ -3,8 +3,8 @@
 package optimize
 
 import (
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
+	"weir/internal/core/policy"
+	"weir/internal/core/wire"
 )
 
 // FromProfiles makes a problem of what the nodes have said: for each node some

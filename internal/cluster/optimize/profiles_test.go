@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 func TestFromProfiles(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
+	"weir/internal/core/policy"
+	"weir/internal/core/wire"
 )
 
 // anyProblem returns a small cluster with everything that a plan has to respect,

@@ -5,8 +5,8 @@ package optimize
 import (
 	"slices"
 
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
+	"weir/internal/core/policy"
+	"weir/internal/core/wire"
 )
 
 // state is a placement that can be changed step by step, and knows what each

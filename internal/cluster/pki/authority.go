@@ -13,7 +13,7 @@ import (
 	"math/big"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // CertificateLife is how long a member's certificate counts. The member renews it

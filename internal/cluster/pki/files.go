@@ -12,8 +12,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"weir/internal/atomicfile"
-	"weir/internal/safepath"
+	"weir/internal/base/atomicfile"
+	"weir/internal/base/safepath"
 )
 
 // The files of an authority and of an identity, in their folder.

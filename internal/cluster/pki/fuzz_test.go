@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/bound"
-	"weir/internal/boundtest"
+	"weir/internal/core/bound"
+	"weir/internal/test/boundtest"
 )
 
 // FuzzRequest: whatever a stranger asks to have signed, looking at it costs what one input may.

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/cluster/wire"
-	"weir/internal/safepath"
+	"weir/internal/base/safepath"
+	"weir/internal/core/wire"
 )
 
 // Identity has the key of one member of the cluster, its certificate, and the

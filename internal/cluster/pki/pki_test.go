@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 func authority(t *testing.T) Authority {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // shown returns an identity that an authority has made, with the bridges to that

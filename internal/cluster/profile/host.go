@@ -5,7 +5,7 @@ package profile
 import (
 	"cmp"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // hostCounters has the counters of the whole node.

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"weir/internal/cgroup"
-	"weir/internal/cluster/wire"
+	"weir/internal/base/cgroup"
+	"weir/internal/core/wire"
 )
 
 // member is a container that is being measured.

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/cgroup"
+	"weir/internal/base/cgroup"
 )
 
 // real makes cgroups of this machine's for a process of the test: one in every

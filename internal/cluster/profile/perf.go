@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/cgroup"
+	"weir/internal/base/cgroup"
 )
 
 // event names what a perf event counts.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/cgroup"
-	"weir/internal/cluster/wire"
+	"weir/internal/base/cgroup"
+	"weir/internal/core/wire"
 )
 
 // Interval is between two profiles, the paper's (section III-A).

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/bound"
-	"weir/internal/boundtest"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/bound"
+	"weir/internal/core/wire"
+	"weir/internal/test/boundtest"
 )
 
 const (

@@ -19,8 +19,8 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/logtest"
+	"weir/internal/core/wire"
+	"weir/internal/test/logtest"
 )
 
 // fakeEngine notes what it is asked.

@@ -5,9 +5,9 @@ package warrant
 import (
 	"testing"
 
-	"weir/internal/bound"
-	"weir/internal/boundtest"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/bound"
+	"weir/internal/core/wire"
+	"weir/internal/test/boundtest"
 )
 
 // FuzzProposal: a description that was granted by its digest alone costs what one may.

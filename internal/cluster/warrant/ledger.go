@@ -16,11 +16,11 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/atomicfile"
+	"weir/internal/base/atomicfile"
+	"weir/internal/base/safepath"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
-	"weir/internal/cluster/wire"
-	"weir/internal/safepath"
+	"weir/internal/core/wire"
 )
 
 const (

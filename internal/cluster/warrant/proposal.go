@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // longestLease bounds what a source asks for: a copy on probation holds memory.

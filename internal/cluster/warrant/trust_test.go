@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/base/safepath/safepathtest"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/safepath/safepathtest"
+	"weir/internal/core/wire"
 )
 
 // grantOf returns the grant in a warrant.

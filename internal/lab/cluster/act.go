@@ -12,7 +12,7 @@ import (
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/clustertest/counter"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // The steps of a timeline that are about containers and faults; steps.go has the others.

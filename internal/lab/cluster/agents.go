@@ -22,7 +22,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // upLimit is how long manager and agents may take to be all there, and upLimitVM where

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"weir/internal/api"
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
-	"weir/internal/verdict"
+	"weir/internal/base/verdict"
+	"weir/internal/core/policy"
+	"weir/internal/core/wire"
 )
 
 // subject returns the name of the expectation's object, for people.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/base/verdict"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
-	"weir/internal/verdict"
+	"weir/internal/core/wire"
 )
 
 // A verdict names the entry as the file has it, with its line, and what was measured.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/base/program"
 	"weir/internal/cluster/clustertest"
-	"weir/internal/program"
 )
 
 var long = flag.Bool("long", false, "run scenarios on virtual machines too, some minutes each")

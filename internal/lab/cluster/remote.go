@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"weir/internal/cluster/clustertest"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 // What of a plane is different where nodes are machines: the agents are in there.

@@ -17,11 +17,11 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"weir/internal/base/verdict"
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker"
-	"weir/internal/policy"
-	"weir/internal/verdict"
+	"weir/internal/core/policy"
 )
 
 // CounterArg is the argument with which weir-lab is the counter: images are made of it.

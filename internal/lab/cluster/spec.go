@@ -11,10 +11,10 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/base/strictyaml"
 	"weir/internal/cluster/migrate"
-	"weir/internal/plan"
-	"weir/internal/policy"
-	"weir/internal/strictyaml"
+	"weir/internal/core/plan"
+	"weir/internal/core/policy"
 )
 
 // Spec is a scenario file.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/core/policy"
 	"weir/internal/lab/report"
-	"weir/internal/policy"
 )
 
 // The steps of a timeline that are about agents and traffic.

@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
-	"weir/internal/dataplane/bpf"
+	"weir/internal/host/dataplane/bpf"
 )
 
 // NullQdisc is the kind of the null qdisc, as tc knows it.

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/base/nsthread"
+	"weir/internal/host/dataplane/device/netnstest"
 	"weir/internal/lab/scenario"
-	"weir/internal/nsthread"
 )
 
 const (

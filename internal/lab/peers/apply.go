@@ -11,10 +11,10 @@ import (
 	"os/exec"
 	"strings"
 
+	"weir/internal/core/policy"
 	"weir/internal/lab/meter"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
-	"weir/internal/policy"
 )
 
 // Running is a peer at work on a device.

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"strings"
 
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/discipline"
 	"weir/internal/lab/meter"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
-	"weir/internal/policy"
-	"weir/internal/policy/discipline"
 )
 
 // Peer is one of the kernel's schedulers.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/goldentest"
+	"weir/internal/core/plan"
 	"weir/internal/lab/scenario"
-	"weir/internal/plan"
+	"weir/internal/test/goldentest"
 )
 
 func setting(policies ...scenario.Policy) Setting {

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"weir/internal/base/verdict"
 	"weir/internal/lab/scenario"
-	"weir/internal/verdict"
 )
 
 // Figures are the numbers of one scheduler in one row of a report, which bars are

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/base/verdict"
 	"weir/internal/lab/traffic"
-	"weir/internal/verdict"
 )
 
 // cost has rows of which most bars below hold by a hair.

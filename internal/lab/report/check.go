@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/base/verdict"
+	"weir/internal/core/policy"
 	"weir/internal/lab/scenario"
-	"weir/internal/policy"
-	"weir/internal/verdict"
 )
 
 // check returns the verdict on each expectation that is meant for this scheduler. One

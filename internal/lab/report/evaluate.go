@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/base/verdict"
+	"weir/internal/core/policy"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
-	"weir/internal/policy"
-	"weir/internal/verdict"
 )
 
 // evaluation is a run on its way from measurement to result.

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/goldentest"
 	"weir/internal/lab/meter"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/traffic"
+	"weir/internal/test/goldentest"
 )
 
 const file = `name: two and a ping

@@ -5,8 +5,8 @@ package report
 import (
 	"math"
 
+	"weir/internal/core/policy"
 	"weir/internal/lab/scenario"
-	"weir/internal/policy"
 )
 
 // seen is a figure that an expectation is about: the larger bad, the nearer to its

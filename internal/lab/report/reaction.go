@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/core/plan"
+	"weir/internal/core/policy"
 	"weir/internal/lab/scenario"
-	"weir/internal/plan"
-	"weir/internal/policy"
 )
 
 // CreditPeriod is the time after which the schedulers qcon and ancs hand out credits

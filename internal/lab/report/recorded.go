@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"math"
 
+	"weir/internal/base/verdict"
 	"weir/internal/lab/scenario"
-	"weir/internal/verdict"
 )
 
 // Recorded holds the results of a run, read from its output with --json.

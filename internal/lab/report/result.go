@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"weir/internal/base/verdict"
+	"weir/internal/core/plan"
 	"weir/internal/lab/scenario"
-	"weir/internal/plan"
-	"weir/internal/verdict"
 )
 
 // Result is a judged run.

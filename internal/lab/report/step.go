@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/control"
+	"weir/internal/core/control"
 	"weir/internal/lab/scenario"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"weir/internal/core/policy"
 	"weir/internal/lab/scenario"
-	"weir/internal/policy"
 )
 
 // column of a table; one in which no row has anything is left out.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"weir/internal/verdict"
+	"weir/internal/base/verdict"
 )
 
 // VerdictTable says which expectations do not hold, or that all do; "" if there

@@ -8,8 +8,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"weir/internal/control"
-	"weir/internal/policy"
+	"weir/internal/core/control"
+	"weir/internal/core/policy"
 )
 
 // Control says how reservations are held. The zero Control is the product's.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/control"
-	"weir/internal/policy"
+	"weir/internal/core/control"
+	"weir/internal/core/policy"
 )
 
 func TestReservations(t *testing.T) {

@@ -7,11 +7,11 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"weir/internal/invalid"
+	"weir/internal/core/invalid"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/admission"
+	"weir/internal/core/policy/twolevel"
 	"weir/internal/lab/zones"
-	"weir/internal/policy"
-	"weir/internal/policy/admission"
-	"weir/internal/policy/twolevel"
 )
 
 // Group is a group of workloads; of its policy, weight, min and max count.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/policy"
+	"weir/internal/core/policy"
 )
 
 // Stretch is a time in which neither policies nor demands change, with what the

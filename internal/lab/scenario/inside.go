@@ -7,9 +7,9 @@ import (
 	"net/netip"
 	"slices"
 
-	"weir/internal/policy"
-	"weir/internal/policy/classify"
-	"weir/internal/policy/discipline"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/classify"
+	"weir/internal/core/policy/discipline"
 )
 
 // Address of a workload.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/policy/discipline"
+	"weir/internal/core/policy/discipline"
 )
 
 const inside8 = `link: {bandwidth: 8mbit}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"weir/internal/plan"
-	"weir/internal/policy"
-	"weir/internal/policy/classify"
+	"weir/internal/core/plan"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/classify"
 )
 
 // Switch is the topology of one Open vSwitch with a host per workload, whose port

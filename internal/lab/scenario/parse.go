@@ -12,9 +12,9 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"weir/internal/config"
+	"weir/internal/core/plan"
+	"weir/internal/core/policy"
 	"weir/internal/lab/zones"
-	"weir/internal/plan"
-	"weir/internal/policy"
 )
 
 // Defaults of everything that a file may leave out.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"weir/internal/plan"
+	"weir/internal/core/plan"
 )
 
 // Defaults of a cost measurement: what the documentation's table was made with.

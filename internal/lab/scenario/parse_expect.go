@@ -10,7 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"weir/internal/policy"
+	"weir/internal/core/policy"
 )
 
 // checksOfLink are conditions on the link as a whole; they take no workload.

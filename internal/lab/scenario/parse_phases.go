@@ -10,7 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"weir/internal/policy"
+	"weir/internal/core/policy"
 )
 
 func index(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i+1) }

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/goldentest"
-	"weir/internal/policy"
+	"weir/internal/core/policy"
+	"weir/internal/test/goldentest"
 )
 
 // The example of the design, as it stands there.

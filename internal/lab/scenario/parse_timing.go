@@ -6,8 +6,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"slices"
 
-	"weir/internal/plan"
-	"weir/internal/policy"
+	"weir/internal/core/plan"
+	"weir/internal/core/policy"
 )
 
 // Timing asks how exactly packets of one class leave by a schedule, instead of

@@ -10,8 +10,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"weir/internal/policy"
-	"weir/internal/policy/classify"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/classify"
 )
 
 // header is what IPv4, UDP (or ICMP) and Ethernet add to a payload.

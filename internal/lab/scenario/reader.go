@@ -11,8 +11,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
-	"weir/internal/closest"
-	"weir/internal/invalid"
+	"weir/internal/core/closest"
+	"weir/internal/core/invalid"
 )
 
 // maxProblems is the largest number of mistakes that are told of one file.

@@ -5,10 +5,10 @@ package scenario
 import (
 	"time"
 
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/discipline"
+	"weir/internal/core/policy/quota"
 	"weir/internal/lab/zones"
-	"weir/internal/policy"
-	"weir/internal/policy/discipline"
-	"weir/internal/policy/quota"
 )
 
 // Scenario is one file, checked and with every default filled in.

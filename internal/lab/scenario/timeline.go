@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/policy"
+	"weir/internal/core/policy"
 )
 
 // Bucket is the meter's resolution: received bytes are counted in steps of it.

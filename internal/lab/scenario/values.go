@@ -12,8 +12,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"weir/internal/invalid"
-	"weir/internal/policy"
+	"weir/internal/core/invalid"
+	"weir/internal/core/policy"
 )
 
 // maxTime bounds every duration in a file: beyond a day it is a mistake.

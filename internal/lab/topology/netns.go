@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/nsthread"
+	"weir/internal/base/nsthread"
 )
 
 // NS is a network namespace.

@@ -16,10 +16,10 @@ import (
 	"slices"
 	"strconv"
 
-	"weir/internal/bound"
-	"weir/internal/policy"
-	"weir/internal/policy/zone"
-	"weir/internal/yamltree"
+	"weir/internal/core/bound"
+	"weir/internal/core/policy"
+	"weir/internal/core/policy/zone"
+	"weir/internal/core/yamltree"
 )
 
 // Zone is one zone.

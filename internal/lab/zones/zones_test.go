@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/policy"
+	"weir/internal/core/policy"
 )
 
 func TestRead(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/tlsfile"
+	"weir/internal/base/tlsfile"
 )
 
 // Listeners of a secured broker, by the distance of their port from the first.

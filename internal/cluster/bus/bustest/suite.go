@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/bus"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Bed is a running bus.

@@ -35,7 +35,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"weir/internal/cluster/bus"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 const (

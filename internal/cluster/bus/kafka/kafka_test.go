@@ -11,7 +11,7 @@ import (
 
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/bustest"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // bed is a real broker.

@@ -15,8 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"weir/internal/base/tlsfile"
 	"weir/internal/cluster/bus"
-	"weir/internal/tlsfile"
 )
 
 // The mechanisms by which a member says who it is, where its certificate does not.

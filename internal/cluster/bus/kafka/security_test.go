@@ -17,12 +17,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"weir/internal/base/tlsfile"
+	"weir/internal/base/tlsfile/tlstest"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/bustest"
-	"weir/internal/cluster/wire"
-	"weir/internal/logtest"
-	"weir/internal/tlsfile"
-	"weir/internal/tlsfile/tlstest"
+	"weir/internal/core/wire"
+	"weir/internal/test/logtest"
 )
 
 // secured is a broker with a listener of each kind, and the authorities and

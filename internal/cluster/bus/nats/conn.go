@@ -17,7 +17,7 @@ import (
 
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 const (

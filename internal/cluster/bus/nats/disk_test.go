@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // TestTooSmallADisk: on a file system with less than the bus needs it does not start, and

@@ -12,8 +12,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"weir/internal/crowd"
-	"weir/internal/logtest"
+	"weir/internal/base/crowd"
+	"weir/internal/test/logtest"
 )
 
 // stranger is a client without a certificate.

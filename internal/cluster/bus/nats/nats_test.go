@@ -17,8 +17,8 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/bustest"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/logtest"
+	"weir/internal/core/wire"
+	"weir/internal/test/logtest"
 )
 
 // bed is a server that can be restarted, with an authority.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // A node may publish so much at once and so much each second. A node with 1,000

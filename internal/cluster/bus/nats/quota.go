@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"weir/internal/cluster/bus"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // quota bounds what a topic takes. A message that was read and acknowledged is removed at

@@ -17,7 +17,7 @@ import (
 
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/bustest"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // TestForeignMessageID: a member that knows or guesses the id of another's next

@@ -36,9 +36,9 @@ import (
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"weir/internal/base/crowd"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/crowd"
+	"weir/internal/core/wire"
 )
 
 const (

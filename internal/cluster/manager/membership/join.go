@@ -10,8 +10,8 @@ import (
 
 	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // Join makes a node a member: it checks the token, signs the certificate and writes the

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/manager/statedir"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // signEvery is how old a statement about the list of members may be before it is

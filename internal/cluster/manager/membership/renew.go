@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"weir/internal/cluster/manager/statedir"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // renewWindow is how far the time in a request for a renewal may be from the manager's.

@@ -11,7 +11,7 @@ import (
 	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/pki"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 // A rotation replaces the authority while the cluster runs:

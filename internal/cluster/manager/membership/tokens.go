@@ -14,8 +14,8 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 const (

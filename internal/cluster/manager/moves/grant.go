@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // ErrTurn is the answer to a source that asks for a grant before its move was ordered: the

@@ -5,7 +5,7 @@ package moves
 import (
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Move is a migration as the manager knows it.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 var ten = time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)

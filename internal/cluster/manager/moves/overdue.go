@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Limits of a move that is under way. A move that passes one of them ends here as lost:

@@ -5,7 +5,7 @@ package moves
 import (
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Place is a min that a node had to refuse.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // ByAge returns the moves that have not ended, the oldest first.

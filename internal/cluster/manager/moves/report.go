@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Report returns the move after a report of its source. ok is false if the report changes

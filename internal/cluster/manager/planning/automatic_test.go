@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/optimize"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/manager/moves"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // How long what a node says counts.

@@ -10,8 +10,8 @@ import (
 
 	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/optimize"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // Problem is the cluster as the optimizer sees it, with the names that it does not need.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/manager/moves"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // refusalKept is how long the manager plans no move of a container to a node that

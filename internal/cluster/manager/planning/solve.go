@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/closest"
 	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/optimize"
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
-	"weir/internal/refusal"
+	"weir/internal/core/closest"
+	"weir/internal/core/policy"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // Settings of one computation.

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 // User is the system user that the manager runs as where systemd starts it.

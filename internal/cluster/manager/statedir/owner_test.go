@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/pki"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 // newState makes what weir manager init makes.

@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"weir/internal/atomicfile"
-	"weir/internal/refusal"
-	"weir/internal/safepath"
+	"weir/internal/base/atomicfile"
+	"weir/internal/base/safepath"
+	"weir/internal/core/refusal"
 )
 
 // RestoreOptions say how a snapshot becomes the state of a manager.

@@ -20,7 +20,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 // A snapshot is the state of a manager in one file:

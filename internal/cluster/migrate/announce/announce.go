@@ -25,7 +25,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"weir/internal/nsthread"
+	"weir/internal/base/nsthread"
 )
 
 // again has the pauses before the second and the third time.

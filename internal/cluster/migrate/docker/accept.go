@@ -15,7 +15,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // What a target accepts. The configuration comes from another node, which may be

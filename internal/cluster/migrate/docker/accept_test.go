@@ -22,7 +22,7 @@ import (
 	"github.com/docker/go-connections/nat"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/discover/dockertest"
+	"weir/internal/test/dockertest"
 )
 
 var seed = flag.Uint64("seed", 1, "which hostile configurations are drawn")

@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"weir/internal/bound"
-	"weir/internal/boundtest"
 	"weir/internal/cluster/migrate"
+	"weir/internal/core/bound"
+	"weir/internal/test/boundtest"
 )
 
 // TestDrawnContainers: 10,000 containers that come from another node with labels, names, paths

@@ -20,7 +20,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker/daemon"
 	"weir/internal/cluster/migrate/process"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Facts returns what a pre-flight has to know of this engine and its machine.

@@ -23,7 +23,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker/daemon"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Engine is a Docker engine of this machine.

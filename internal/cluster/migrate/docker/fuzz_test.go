@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"testing"
 
-	"weir/internal/bound"
-	"weir/internal/boundtest"
 	"weir/internal/cluster/migrate"
+	"weir/internal/core/bound"
+	"weir/internal/test/boundtest"
 )
 
 // FuzzExamine: whatever a source says of its container, judging it is bounded, and so is what is

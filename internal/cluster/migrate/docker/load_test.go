@@ -18,7 +18,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker/archive"
 	"weir/internal/cluster/migrate/pack"
-	"weir/internal/discover/dockertest"
+	"weir/internal/test/dockertest"
 )
 
 // guarded returns an engine that takes containers from others.

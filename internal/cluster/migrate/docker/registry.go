@@ -18,8 +18,8 @@ import (
 	registrytypes "github.com/docker/docker/api/types/registry"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"weir/internal/base/nsthread"
 	"weir/internal/cluster/migrate"
-	"weir/internal/nsthread"
 )
 
 // credentials returns the login that an engine is to show to a registry, as its API takes

@@ -13,10 +13,10 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/go-connections/nat"
 
+	"weir/internal/base/nsthread"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/registry"
-	"weir/internal/discover/dockertest"
-	"weir/internal/nsthread"
+	"weir/internal/test/dockertest"
 )
 
 // described returns a container that an engine has created, as a source describes it;

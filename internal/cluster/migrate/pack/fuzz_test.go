@@ -13,8 +13,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"weir/internal/bound"
-	"weir/internal/boundtest"
+	"weir/internal/core/bound"
+	"weir/internal/test/boundtest"
 )
 
 // seeds returns archives of each kind of entry.

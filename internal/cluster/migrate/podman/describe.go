@@ -18,7 +18,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/process"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Facts returns what a pre-flight has to know.

@@ -21,9 +21,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"weir/internal/base/safepath"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
-	"weir/internal/safepath"
+	"weir/internal/core/wire"
 )
 
 // Engine is the Podman of this machine.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // lockKills puts programs before those of iptables that do the same, and then, once, kill the

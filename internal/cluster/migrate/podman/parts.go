@@ -10,9 +10,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"weir/internal/base/safepath"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/pack"
-	"weir/internal/safepath"
 )
 
 // Send writes a part of a frozen container.

@@ -18,7 +18,7 @@ import (
 
 	"weir/internal/cluster/clustertest/counter"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // node is a podman with a store of its own, which it sees at the same path as the

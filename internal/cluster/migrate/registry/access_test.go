@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/bound"
-	"weir/internal/boundtest"
+	"weir/internal/core/bound"
+	"weir/internal/test/boundtest"
 )
 
 // member serves a registry to a node with rights.

@@ -23,7 +23,7 @@ import (
 	"github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
 	"github.com/sirupsen/logrus"
 
-	"weir/internal/safepath"
+	"weir/internal/base/safepath"
 )
 
 // Registry serves a folder.

@@ -15,7 +15,7 @@ import (
 	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
 
-	"weir/internal/bound"
+	"weir/internal/core/bound"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/atomicfile"
-	"weir/internal/safepath"
+	"weir/internal/base/atomicfile"
+	"weir/internal/base/safepath"
 )
 
 // ownersFile remembers who was the first to push what.

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/nsthread"
+	"weir/internal/base/nsthread"
 )
 
 // criuChain is the name of CRIU's chain among those of iptables. Its tables of nftables, such

@@ -12,8 +12,8 @@ import (
 	"io"
 	"net/http"
 
-	"weir/internal/bound"
 	"weir/internal/cluster/migrate"
+	"weir/internal/core/bound"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Socket is the path of the helper's socket on this machine (weir-migrate.socket).

@@ -12,8 +12,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"weir/internal/bound"
-	"weir/internal/boundtest"
+	"weir/internal/core/bound"
+	"weir/internal/test/boundtest"
 )
 
 // FuzzCall sends any body to any verb: the helper answers with a status of its own, and

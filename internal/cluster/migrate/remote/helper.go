@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/base/crowd"
 	"weir/internal/cluster/migrate"
-	"weir/internal/crowd"
 )
 
 // Deadlines of the helper. A part may be as long as its container's memory and a pull as

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 // What other nodes may have this one do at once. A node has CopiesEach copies under way

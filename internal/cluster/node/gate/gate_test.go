@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 // TestCallsOfOneAndOfAll: a node over its limit keeps no other out, and a call that has

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"net"
 
+	"weir/internal/base/crowd"
 	"weir/internal/cluster/pki"
-	"weir/internal/crowd"
 )
 
 // The most connections of other nodes. An honest node has one or two for each copy under

@@ -6,8 +6,8 @@ import (
 	"bytes"
 	"fmt"
 
-	"weir/internal/bound"
 	"weir/internal/cluster/migrate"
+	"weir/internal/core/bound"
 )
 
 // The most that a container is described by.

@@ -9,7 +9,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/warrant"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Record is a container that another node migrates to this one: what was granted,

@@ -10,7 +10,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/warrant"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 var begun = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/base/crowd/crowdtest"
 	"weir/internal/cluster/migrate/registry"
-	"weir/internal/crowd/crowdtest"
 )
 
 // TestWhatRefusalsCost: a request to the engine's registry without the password of a move, or

@@ -14,7 +14,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/registry"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // checkTimeout bounds how long the manager may take to say that its registry is there.

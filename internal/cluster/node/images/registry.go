@@ -16,9 +16,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/internal/base/crowd"
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/pki"
-	"weir/internal/crowd"
 )
 
 const (

@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"strings"
 
-	"weir/internal/audit"
+	"weir/internal/base/audit"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // recorded writes to the audit log what other nodes have this one do, and what they

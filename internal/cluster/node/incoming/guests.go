@@ -14,13 +14,13 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/atomicfile"
+	"weir/internal/base/atomicfile"
+	"weir/internal/base/safepath"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/node/gate"
 	"weir/internal/cluster/node/guest"
 	"weir/internal/cluster/warrant"
-	"weir/internal/cluster/wire"
-	"weir/internal/safepath"
+	"weir/internal/core/wire"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/warrant"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 const (

@@ -17,14 +17,14 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/base/crowd"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/node/gate"
 	"weir/internal/cluster/node/guest"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/warrant"
-	"weir/internal/cluster/wire"
-	"weir/internal/crowd"
+	"weir/internal/core/wire"
 )
 
 // What another node may do here, and by which permission:

@@ -11,14 +11,14 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
-	"weir/internal/audit"
+	"weir/internal/base/audit"
+	"weir/internal/base/crowd"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/node/gate"
 	"weir/internal/cluster/node/guest"
 	"weir/internal/cluster/node/images"
 	"weir/internal/cluster/node/membership"
-	"weir/internal/cluster/wire"
-	"weir/internal/crowd"
+	"weir/internal/core/wire"
 )
 
 // Options say what a Server works with.

@@ -9,7 +9,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/node/guest"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // lookAtGuests is between two looks at what was left here.

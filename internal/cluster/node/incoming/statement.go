@@ -10,7 +10,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/warrant"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // A part is made after the manager has granted the move, so its hash is in no grant.

@@ -12,7 +12,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/node/guest"
 	"weir/internal/cluster/warrant"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // taken is a step or a part of a guest that has begun. done must be called.

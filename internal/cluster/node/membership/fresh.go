@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // MayBegin says why no move with a peer may begin here now, or nil: a node that has not

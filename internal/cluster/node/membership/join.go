@@ -11,11 +11,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"weir/internal/atomicfile"
+	"weir/internal/base/atomicfile"
+	"weir/internal/base/safepath"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
-	"weir/internal/safepath"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // Enroll makes this machine a member if it is none yet. The error is a *refusal.Error if

@@ -16,7 +16,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/pki"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // A node believes only the manager and the members on the manager's signed list. It

@@ -15,7 +15,7 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Options say of which cluster a machine is to be a member, and how.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // Pauses between two tries to renew.

@@ -14,9 +14,9 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/atomicfile"
-	"weir/internal/cluster/wire"
-	"weir/internal/safepath"
+	"weir/internal/base/atomicfile"
+	"weir/internal/base/safepath"
+	"weir/internal/core/wire"
 )
 
 // roster is the list of members as this node knows it.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // TestOlderListIsNotTaken: a list with a lower sequence is refused, after a restart of the

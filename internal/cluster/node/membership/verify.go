@@ -5,7 +5,7 @@ package membership
 import (
 	"fmt"
 
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Verify opens an envelope that is to be the manager's. Where it is not signed by a key

@@ -8,7 +8,7 @@ import (
 
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // WithWarrant has the engine's calls show the migration helper, which examines it

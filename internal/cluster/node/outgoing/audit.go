@@ -3,8 +3,8 @@
 package outgoing
 
 import (
-	"weir/internal/audit"
-	"weir/internal/cluster/wire"
+	"weir/internal/base/audit"
+	"weir/internal/core/wire"
 )
 
 // recordEnd writes to the audit log how a move ended that this node was to make.

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // canceller passes a cancellation on to what a move is doing now: first its pre-flight,

@@ -13,12 +13,12 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/audit"
+	"weir/internal/base/audit"
+	"weir/internal/base/safepath"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/node/images"
 	"weir/internal/cluster/node/membership"
-	"weir/internal/cluster/wire"
-	"weir/internal/safepath"
+	"weir/internal/core/wire"
 )
 
 const (

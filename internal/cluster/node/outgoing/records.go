@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/atomicfile"
-	"weir/internal/cluster/wire"
-	"weir/internal/safepath"
+	"weir/internal/base/atomicfile"
+	"weir/internal/base/safepath"
+	"weir/internal/core/wire"
 )
 
 // Record is the file of a move or of another order: what came of it, the order itself,

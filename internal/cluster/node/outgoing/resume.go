@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 // Resume goes on with what a former process has left, once.

@@ -12,14 +12,14 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/base/retry"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/node/guest"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/warrant"
-	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
-	"weir/internal/retry"
+	"weir/internal/core/refusal"
+	"weir/internal/core/wire"
 )
 
 // carryOut takes one migration from the pre-flight to its end.

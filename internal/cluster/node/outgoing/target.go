@@ -14,11 +14,11 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/base/retry"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/node/guest"
-	"weir/internal/cluster/wire"
-	"weir/internal/retry"
+	"weir/internal/core/wire"
 )
 
 // Target is another machine as a migrate.Node: the target of a move.

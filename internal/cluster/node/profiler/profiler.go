@@ -27,9 +27,9 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/profile"
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
-	"weir/internal/workload"
+	"weir/internal/core/policy"
+	"weir/internal/core/wire"
+	"weir/internal/core/workload"
 )
 
 // listTimeout bounds what the engine and the agent are given for one profile.

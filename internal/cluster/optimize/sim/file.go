@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"path"
 
+	"weir/internal/base/strictyaml"
 	"weir/internal/cluster/optimize"
-	"weir/internal/cluster/wire"
-	"weir/internal/policy"
-	"weir/internal/strictyaml"
+	"weir/internal/core/policy"
+	"weir/internal/core/wire"
 )
 
 // File is a cluster as a file describes it (docs/simulate.md), in YAML:

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/base/strictyaml"
 	"weir/internal/cluster/optimize"
-	"weir/internal/strictyaml"
 )
 
 // Series is several clusters, each launched several times, and what an algorithm has to

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/optimize"
-	"weir/internal/cluster/wire"
+	"weir/internal/core/wire"
 )
 
 const text = `

@@ -8,9 +8,9 @@ import (
 	"encoding/json"
 	"testing"
 
-	"weir/internal/bound"
-	"weir/internal/boundtest"
 	"weir/internal/cluster/migrate/pack"
+	"weir/internal/core/bound"
+	"weir/internal/test/boundtest"
 )
 
 // packed returns an archive of files, as tar.

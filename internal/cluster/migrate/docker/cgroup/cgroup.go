@@ -21,8 +21,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"weir/internal/base/safepath"
 	"weir/internal/cluster/migrate/docker/daemon"
-	"weir/internal/safepath"
 )
 
 // In returns the cgroup in which a daemon expects a container, by its driver of cgroups and the

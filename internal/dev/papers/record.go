@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/internal/dev/figures"
+	"weir/internal/lab/report"
+)
+
+// record makes a run's data of what scripts/papers left below raw: NAME.json (standard
+// output), NAME.log (standard error), NAME/kernel, and NAME/*.svg, which goes to the page's
+// plots. commit is that of the program, status the exit status of the run.
+func record(root, raw, commit, status, name string) error {
+	p, w, err := find(name)
+	if err != nil {
+		return err
+	}
+	base := filepath.Join(raw, name)
+	results, err := os.ReadFile(base + ".json")
+	if err != nil {
+		return err
+	}
+	log, err := os.ReadFile(base + ".log")
+	if err != nil {
+		return err
+	}
+	kernel, err := os.ReadFile(filepath.Join(base, "kernel"))
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(root, p.file(w)))
+	if err != nil {
+		return err
+	}
+	r := &figures.Run{Name: name, Source: figures.Source{
+		Scenario: p.file(w), Digest: figures.Digest(text), Scheduler: w.scheduler, Commit: commit,
+		Kernel: strings.TrimSpace(string(kernel)), Date: time.Now().UTC().Format(time.DateOnly), Machine: figures.Virtual,
+		Command: p.command(w), Failures: failures(log),
+	}}
+	if r.Source.Status, err = strconv.Atoi(status); err != nil {
+		return fmt.Errorf("status %q is no number", status)
+	}
+	if r.Source.Plot, err = p.takePlot(root, base, name); err != nil {
+		return err
+	}
+	if p.real {
+		r.Source.Machine = "this machine's own kernel and clock, containers of real engines"
+	}
+	for line := range bytes.Lines(results) {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			if p.real {
+				r.Lines = append(r.Lines, line)
+				continue
+			}
+			if line, err = shorten(line); err != nil {
+				return fmt.Errorf("%s.json: %w", base, err)
+			}
+			r.Lines = append(r.Lines, line)
+		}
+	}
+	return r.Write(root)
+}
+
+// find the run of a name.
+func find(name string) (*paper, want, error) {
+	for _, p := range papers {
+		for _, w := range p.wanted() {
+			if p.name+"/"+w.name() == name {
+				return p, w, nil
+			}
+		}
+	}
+	return nil, want{}, fmt.Errorf("no run is called %s; papers runs lists all", name)
+}
+
+// takePlot copies the run's picture to where the page shows it and returns its digest.
+func (p *paper) takePlot(root, base, name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(base, path.Base(name)+".svg"))
+	if err != nil || p.head == "" && !p.pictures {
+		return "", nil // cost and timing draw nothing, and some runs' plots are on no page
+	}
+	file := filepath.Join(root, pages, name+".svg")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return "", err
+	}
+	return digest(text), os.WriteFile(file, text, 0o644)
+}
+
+// failures returns the lab's complaints.
+func failures(log []byte) (list []string) {
+	for line := range strings.Lines(string(log)) {
+		for _, kind := range []string{"expectation does not hold: ", "problem: "} {
+			if what, found := strings.CutPrefix(strings.TrimSpace(line), kind); found {
+				list = append(list, what)
+			}
+		}
+	}
+	return list
+}
+
+// shorten a workload's line by its flows where there is one without a queue: it says the
+// same again.
+func shorten(line []byte) ([]byte, error) {
+	var w report.Workload
+	if err := json.Unmarshal(line, &w); err != nil {
+		return nil, err
+	}
+	if w.Workload == "" || w.Phase == 0 || len(w.Flows) != 1 || w.Flows[0].Queue != "" {
+		return line, nil
+	}
+	w.Flows = nil
+	return json.Marshal(w)
+}

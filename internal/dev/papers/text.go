@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"weir/internal/dev/markdown"
+	"weir/internal/lab/report"
+)
+
+// paper is one page: its text, and the runs that it shows.
+type paper struct {
+	name     string   // of its page, its plots' folder and, but for lab, its scenarios' folder
+	tool     string   // that the paper measures with
+	own      string   // the scheduler that the paper is about
+	beside   []string // other schedulers whose rates the summary has
+	head     string   // with places for kernels, commits and days; "" = no page, its runs are for blocks (blocks.go)
+	summary  string
+	lab      string // the folder of its scenarios below lab, if its name is not that
+	arch     string // the emulated processor, as Debian calls it; "" = amd64
+	real     bool   // measured on this machine by scripts/balancer, not in a VM
+	pictures bool   // blocks show the plots, though there is no page
+	sections []section
+}
+
+// figure is one experiment about shares: its text on the page.
+type figure struct {
+	scenario string
+	title    string
+	did      string // what the paper did
+	why      string // what deviates, and why
+	claims   []claim
+}
+
+// link to the figure's section, by the anchor that Markdown gives its title.
+func (f figure) link() string {
+	name, _, _ := strings.Cut(f.title, ":")
+	if f.scenario == "fig03-shaped" {
+		name += ", shaped"
+	}
+	return "[" + strings.ToLower(name) + "](#" + markdown.Anchor(f.title) + ")"
+}
+
+const qconHead = `# The qCon paper's experiments, repeated
+
+Written by ` + "`make figures`" + ` from [data](data); edits are lost. The paper is Hong et al., *qCon: QoS-Aware Network Resource Management for
+Fog Computing*, Sensors 18(10), 3444 (2018). It shares a link of 100 Mbit/s among containers by weight, min and max,
+and measures with netperf on a small board.
+
+Here the same is done by the scenario files in [lab/qcon](../../lab/qcon) ([their format](../scenario.md)), each with
+the scheduler ` + "`fair`" + ` (Weir's own) and with ` + "`qcon`" + ` (the paper's Algorithm 1, [how](../qdisc.md#the-scheduler-qcon)).
+
+* **Kernel**: %s, Debian's, in a virtual machine of ` + "`vm/run`" + `, one for each run. **Commit**: %s. **Measured**: %s.
+* **Virtual time**: one instruction of the machine is one nanosecond of its clock, so figures do not depend on what else
+  the computer does.
+* **One run again**: ` + "`vm/run -- weir lab run --scheduler fair,qcon lab/qcon/fig11.yaml`" + `
+* **Rates** are wire bits (Ethernet headers included) that arrive at the receiver, in Mbit/s, without each case's first
+  second. **Contract** is what Weir promises: ` + "`min(max, max(min, L * weight))`" + `, with L such that the link is full.
+  **Error** is measured less contract, in percent of the link.
+`
+
+const qconSummary = `Per experiment the largest error of any rate in any case, in percent of the link. The bars are the
+` + "`expect`" + ` entries of the scenario files: for ` + "`fair`" + ` Weir's own promise, for ` + "`qcon`" + ` that it is the paper's algorithm
+and near the contract.`
+
+const orderText = `## Why qcon is not the contract
+
+**The order.** Algorithm 1 goes through the containers in their order. What a min takes, it takes from those that
+*follow*; what a max leaves, it gives to those that *follow*. Three containers of equal weight on 100 Mbit/s, the
+second with a max of 10, get %s, %s and %s; the contract gives the first and the third the same, whatever the order.
+
+The paper's own cases do not show it: mins and maxes are given to the first containers first, and what the last one's
+max leaves comes back to all by the balance. Calculated (for containers that always send), Algorithm 1 and the
+contract differ by at most %s of the link in all cases below. What separates qcon from the contract there is the
+packet: a container whose next packet is larger than what is left of its credit waits, and the loop gives the rest to
+those that follow, so that the first ones get less and the last one more. One packet per period of 30 ms is %s Mbit/s.
+
+**The balance.** The loop as printed hands out credits that do not add up to the link: more if a min binds, because each
+later container gives up weight / *all* weights of it instead of weight / weights that are left; less if a max binds, in
+the same way. On the paper's board the network card held the sum down. Here the bytes that were sent beyond the link's
+capacity, or not sent although packets waited, correct the next period's total until the sum is what the link carries.
+A larger total reaches only containers that are held neither at their min nor at their max, each by its weight of all
+weights; so the correction is as much larger as their weights are a smaller part, and one period suffices.
+Without that, the link would be overrun by some cases below and left idle by others.
+
+**The teeth** in its plots: a container spends a period's credit as soon as it can, and a step of 100 ms has the
+bursts of three or of four periods of 30 ms. The reaction to a change is therefore judged by windows of five whole
+periods.
+`
+
+const goodputText = `## How to read the paper's figures
+
+The paper prints goodput, as %s counts it: the bytes of the connections, without headers. In the runs of
+` + "`fair`" + ` below, goodput was %s of the wire's bits, so the sum of a column of the paper cannot be more than that share of
+the link. The column **paper** has what its text prints, most of it in whole Mbit/s; the paper's bars have no numbers.
+`
+
+const unshapedText = `The paper's reason for qCon: Linux's DRR with weights 3:2:1 gave three containers similar rates. The cause is where the
+queue stands: the link's scheduler was given more than the line behind it carries, so it never has two packets to
+choose from, and how TCP's connections share the line's queue is chance. It is so with every scheduler.`
+
+const cpuText = `One to five containers send all they can; CPU time of the whole host (senders and receivers too), counted to the
+instruction. The paper prints bars without numbers: qCon lowest, then Docker without a scheduler, Linux Traffic
+Control (HTB) highest.`
+
+const cpuWhy = `An instruction is taken for a nanosecond here: columns can be compared with each other, not with a real CPU's load.
+None has no scheduler, but a line of 100 Mbit/s in a namespace of its own, whose timers are counted: without that, TCP
+would run at the speed of the CPU. So it is an upper bound; [bars/cost.yaml](../../lab/bars/cost.yaml) has the cost
+per packet over no scheduler at all. Each container has a FIFO here, with HTB too.
+
+The paper explains its order by spin locks, for which its cores wait. That cannot be the cause here, where there is one
+CPU. What differs here is how often a timer has to fire before packets may leave: with qcon for a period's credits, with fair
+for a batch, with HTB and the line of none for a packet or a few.`
+
+const latencyText = `A container that only pings (64 bytes), alone, and then while five others fill the link; behind the link a line of 1
+Gbit/s. The paper: 0.5 ms with Docker alone and with qCon, 0.6 ms with Linux Traffic Control, over a real network.
+There is no wire here, so only the differences count.`
+
+const latencyWhy = `None limits nothing: the five send as fast as the processor lets them, and the ping waits in the line's own queue. The
+paper prints one number for each scheduler. In qcon the credits of a period may leave at once, one container's after the
+other, and a packet that comes then waits for its turn. Fair lets a container that uses less than its share go first; HTB
+has a class and a short queue of its own for each container.`
+
+var qcon = paper{
+	name: "qcon", own: "qcon", beside: []string{"htb", "htb-tuned"}, tool: "netperf", head: qconHead, summary: qconSummary,
+	sections: []section{
+		text(orderSection),
+		text(goodputSection),
+		unshaped{},
+		figure{"fig03-shaped", "Figure 3: the link shaped to the line",
+			`Weights 3:2:1 again, with the link's bandwidth at the rate of the line.`,
+			`Nothing in Algorithm 1 depends on the order while no min and no max binds.`, []claim{
+				within("The weights hold with fair.", "fig03-shaped-fair", 0.01),
+				within("They hold with qcon.", "fig03-shaped-qcon", 0.03)}},
+		figure{"fig07", "Figure 7: proportional shares",
+			`Three containers with the weights 1:1:1, 1:2:3 and 1:3:5. The paper's text gives numbers for 1:2:3 only.`,
+			`No min and no max, so the order does not matter. The paper's own numbers are not quite its weights: three times the rate
+of c1 would be more than what it prints for c3.`, nil},
+		figure{"fig08", "Figure 8: containers join",
+			`Weights 1:2:3:4:5; in each case one more container begins to send.`,
+			`No min and no max, so the order does not matter.`, []claim{
+				fits("fig08-fair", 2e6)}},
+		figure{"fig09", "Figure 9: mins",
+			`Weights 1:2:3:4:5, and in each case one more min: 30 for c1, 20 for c2, 15 for c3, 15 for c4.`,
+			`What a min takes comes from those that follow, in proportion to their weights, and those with a min are the first
+ones; the contract divides in the same way. The min of c4 in the last case does not bind, because its share is more.
+The mins that the paper prints are held as goodput; as a floor for wire bits they would leave a few percent less than
+it prints.`, []claim{within("Algorithm 1 divides as the contract does.", "fig09-qcon", 0.03)}},
+		figure{"fig10", "Figure 10: maxes",
+			`Equal weights, and in each case one more max: 10 for c1, 10 for c2, 15 for c3, 25 for c4.`,
+			`The maxes come in the order of the containers, so that what each leaves goes to those without one. The paper's numbers for
+the last case add up to what the link carries as goodput.`, []claim{within("Here the order does no harm.", "fig10-qcon", 0.03)}},
+		figure{"fig11", "Figure 11: weight, min and max together",
+			`Weights 1:2:3; then a min of 30 for c1; then also a max of 15 for c3.`,
+			`In the last case c3 is the last in order: the loop as printed gives the rate that its max leaves to no other container, and the
+balance raises the total for all instead. c1's part of that stays below its min: a min is a floor, and not added to a share. The paper divides it between c1 and c2 by weight, on top of c1's min.`, []claim{
+				within("So c2 gets it all, as by the contract.", "fig11-qcon", 0.03)}},
+		cpu{title: "Figure 12: CPU time", did: cpuText, why: cpuWhy, who: "containers",
+			scenario: "fig12", none: "fig12-none", others: []string{"fair", "qcon", "htb"}, claims: []claim{
+				ordered("The paper's order, qCon below no scheduler below HTB.", cpuOf, "%", 100, "fig12-qcon", "fig12-none-none", "fig12-htb"),
+				ordered("Fair is between qcon and HTB.", cpuOf, "%", 100, "fig12-qcon", "fig12-fair", "fig12-htb")}},
+		quiet{title: "Table 1: latency", did: latencyText, why: latencyWhy,
+			scenario: "table1", workload: "c6", schedulers: []string{"none", "fair", "qcon", "htb", "htb-tuned"}, claims: []claim{
+				tailed("With fair half of the pings wait for nothing.", "table1-fair", 0.005, "ms more than alone", pingDelay),
+				tailed("With qcon too.", "table1-qcon", 0.005, "ms more than alone", pingDelay),
+				tailed("With HTB too.", "table1-htb", 0.005, "ms more than alone", pingDelay),
+				tailed("Fair's tail is as short as promised.", "table1-fair", 0.3, "ms", pingTail),
+				longerTail("Qcon's tail is longer than fair's.", "table1-qcon", "table1-fair")}},
+	},
+}
+
+// unshapedClaims are about figure 3's first half.
+var unshapedClaims = []claim{
+	weightless("On a link that is never full DRR's weights count for nothing.", "fig03-drr-drr"),
+	weightless("Neither do fair's.", "fig03-drr-fair"),
+	{says: "Once the link is shaped to the line, DRR holds them.", needs: []string{"fig03-shaped-drr"}, rule: func(w *writer) (bool, string) {
+		off := w.runs["fig03-shaped-drr"].offWeights()
+		return off <= 0.01, fmt.Sprintf("off by %s of the link at most; the bar is 1.00 %%", percent(off))
+	}},
+}
+
+// weightless is a claim that no order of rates follows the weights: some rate is off by more
+// than a twentieth of the link.
+func weightless(says, run string) claim {
+	return claim{says: says, needs: []string{run}, rule: func(w *writer) (bool, string) {
+		off := w.runs[run].offWeights()
+		return off > 0.05, fmt.Sprintf("off by up to %s of what arrived", percent(off))
+	}}
+}
+
+// offWeights is how far a rate is from what the weights say of all that arrived in the first
+// phase, as a part of that.
+func (x *run) offWeights() (most float64) {
+	var rates, weights float64
+	for i, m := range x.phases[0].workloads {
+		rates, weights = rates+m.RateBps, weights+float64(x.scenario.Workloads[i].Policy.Weight)
+	}
+	for i, m := range x.phases[0].workloads {
+		most = max(most, math.Abs(m.RateBps/rates-float64(x.scenario.Workloads[i].Policy.Weight)/weights))
+	}
+	return most
+}
+
+// fits is the claim that what the paper prints is the contract's goodput.
+func fits(run string, bps float64) claim {
+	return claim{says: "The paper's numbers fit the weights, as goodput.", needs: []string{run}, rule: func(w *writer) (bool, string) {
+		x := w.runs[run]
+		share, worst := x.goodput(), 0.0
+		for _, p := range x.phases {
+			for _, m := range p.workloads {
+				if m.PaperBps != nil {
+					worst = max(worst, math.Abs(*m.PaperBps-m.IdealBps*share))
+				}
+			}
+		}
+		return worst <= bps, fmt.Sprintf("off by %.1f Mbit/s at most; the bar is %.0f, since it prints whole ones", worst/1e6, bps/1e6)
+	}}
+}
+
+func cpuOf(x *run, phase int) *float64 { return x.phases[phase].link.CPU }
+
+// ping is the workload that only pings, in a phase: alone in the first, under load in the second.
+func (x *run) ping(phase int) report.RTT {
+	return x.phases[phase].workloads[len(x.scenario.Workloads)-1].RTT
+}
+
+// pingDelay is by how much the median ping is longer under load than alone, ms.
+func pingDelay(x *run) *float64 {
+	alone, loaded := x.ping(0).P50, x.ping(1).P50
+	if alone == nil || loaded == nil {
+		return nil
+	}
+	v := *loaded - *alone
+	return &v
+}
+
+func pingTail(x *run) *float64 { return x.ping(1).P99 }
+
+// longerTail is a claim that one run's pings have a longer tail under load than another's.
+func longerTail(says, one, other string) claim {
+	return claim{says: says, needs: []string{one, other}, rule: func(w *writer) (bool, string) {
+		a, b := pingTail(w.runs[one]), pingTail(w.runs[other])
+		if a == nil || b == nil {
+			return false, "not both were measured"
+		}
+		return *a > *b, fmt.Sprintf("p99 %.3f and %.3f ms", *a, *b)
+	}}
+}

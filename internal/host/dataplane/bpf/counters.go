@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/core/plan"
+	"weir/internal/host/dataplane"
+)
+
+// Counters reads every class that exists.
+func (b *Backend) Counters() (dataplane.Snapshot, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.find(); err != nil {
+		return dataplane.Snapshot{}, err
+	}
+	if b.obj == nil {
+		return dataplane.Snapshot{}, fmt.Errorf("%s does not have Weir's qdisc", b.device)
+	}
+	snap := dataplane.Snapshot{At: time.Now(), Classes: map[plan.ClassID]dataplane.Counters{}, WaitsWhole: true}
+	var err error
+	if snap.Leaving, err = b.sent.read(b.obj, b.have); err != nil {
+		return snap, err
+	}
+	members := map[plan.ClassID]dataplane.Counters{} // of each group, added up
+	for _, class := range b.have.Classes {
+		c, err := b.obj.class(class.ID)
+		if err != nil {
+			return snap, err
+		}
+		b.sent.add(class.ID, c)
+		n := counters(c, monotonic())
+		if !class.Group {
+			if n.Delays, err = b.obj.delaysOf(class.ID, -1); err != nil {
+				return snap, err
+			}
+		}
+		for q := range class.Queues {
+			stats, flow, err := b.obj.queue(class.ID, q)
+			if err != nil {
+				return snap, err
+			}
+			counted := queueCounters(stats, flow)
+			if counted.Delays, err = b.obj.delaysOf(class.ID, q); err != nil {
+				return snap, err
+			}
+			if class.Queues[q].Interval != 0 {
+				packets, bytes, err := b.obj.hold(class.ID, q)
+				if err != nil {
+					return snap, fmt.Errorf("read queue %d of class %d: %w", q, class.ID, err)
+				}
+				counted.BacklogPackets += packets
+				counted.BacklogBytes += bytes
+				counted.EnqueuedBytes += bytes
+			}
+			n.Queues = append(n.Queues, counted)
+		}
+		snap.Classes[class.ID] = n
+		if class.Parent != 0 {
+			members[class.Parent] = sum(members[class.Parent], n)
+		}
+	}
+	for _, class := range b.have.Classes {
+		if class.Group {
+			snap.Classes[class.ID] = group(snap.Classes[class.ID], members[class.ID])
+		}
+	}
+	snap.Sent = b.sent.total
+	return snap, nil
+}
+
+// monotonic returns the clock of the qdisc's times.
+func monotonic() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // cannot fail with these arguments
+	return time.Duration(now.Nano())
+}
+
+// counters returns a class's counters at time now, by the qdisc's clock.
+func counters(c qdiscWeirClass, now time.Duration) dataplane.Counters {
+	waited, sent := c.Waited, c.WaitedBytes
+	if c.WaitSince != 0 { // and it still waits
+		waited += uint64(max(now-time.Duration(c.WaitSince), 0))
+		sent += c.SentBytes - c.WaitFrom
+	}
+	return dataplane.Counters{
+		Waited: time.Duration(waited), WaitedBytes: sent,
+		// The kernel side counts packets that came; their bytes follow.
+		EnqueuedPackets: c.EnqueuedPackets, EnqueuedBytes: c.SentBytes + c.DroppedBytes + c.Backlog + c.HeldBytes,
+		SentPackets: c.SentPackets, SentBytes: c.SentBytes,
+		BacklogPackets: uint64(c.Qlen) + uint64(c.Held), BacklogBytes: c.Backlog + c.HeldBytes,
+		Drops: drops(c.Drops), DroppedBytes: c.DroppedBytes,
+		Marked: c.Marked,
+	}
+}
+
+func queueCounters(n qdiscWeirQueueStats, f qdiscWeirFlow) dataplane.QueueCounters {
+	return dataplane.QueueCounters{
+		EnqueuedPackets: n.EnqueuedPackets, EnqueuedBytes: n.SentBytes + n.DroppedBytes + uint64(f.Backlog),
+		SentPackets: n.SentPackets, SentBytes: n.SentBytes,
+		BacklogPackets: uint64(f.Qlen), BacklogBytes: uint64(f.Backlog),
+		Drops: drops(n.Drops), DroppedBytes: n.DroppedBytes,
+	}
+}
+
+func drops(numbers [len(dropReasons)]uint64) map[string]uint64 {
+	named := map[string]uint64{}
+	for reason, n := range numbers {
+		named[dropReasons[reason]] = n
+	}
+	return named
+}
+
+// sum is what waits and was dropped in all of a group's members.
+func sum(a, b dataplane.Counters) dataplane.Counters {
+	a.BacklogPackets += b.BacklogPackets
+	a.BacklogBytes += b.BacklogBytes
+	a.DroppedBytes += b.DroppedBytes
+	a.Marked += b.Marked
+	a.Delays = a.Delays.Plus(b.Delays)
+	if a.Drops == nil {
+		a.Drops = map[string]uint64{}
+	}
+	for reason, n := range b.Drops {
+		a.Drops[reason] += n
+	}
+	return a
+}
+
+// group is a group's counters. What its members sent as such the kernel side
+// counts (own); the rest is what its present members have.
+func group(own, members dataplane.Counters) dataplane.Counters {
+	members.SentPackets, members.SentBytes = own.SentPackets, own.SentBytes
+	members.EnqueuedPackets = own.SentPackets + members.BacklogPackets
+	for _, n := range members.Drops {
+		members.EnqueuedPackets += n
+	}
+	members.EnqueuedBytes = own.SentBytes + members.DroppedBytes + members.BacklogBytes
+	return members
+}

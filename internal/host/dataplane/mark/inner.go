@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netns"
+
+	"weir/internal/base/nsthread"
+	"weir/internal/core/plan"
+	"weir/internal/host/dataplane"
+)
+
+// A workload on a macvlan has a lo of its own. Its namespace has net.ipv4.ip_forward as the host
+// had it, and forwards the frames of a packet socket that come back from lo: to the link they have
+// neither device nor socket. So their seal is written at that lo. The link of the program is the
+// agent's, and the namespace's root cannot take it off. That needs tcx, Linux 6.6.
+var innerLo = hook{above.attach, above.parent, "inner", above.program, above.handle}
+
+// inner attaches to the lo of other network namespaces. What other attachments are told as the
+// index and the name of a device is the inode of a namespace and a path to it.
+type inner struct{ *Marker }
+
+func (i inner) pinOf(inode int) (pin, error) {
+	dir, err := i.conn.PinDir(i.opts, innerLo.folder)
+	return pin{filepath.Join(dir, strconv.Itoa(inode)), func(info *link.Info) bool {
+		at := info.TCX()
+		return at != nil && at.Ifindex == loopback // 0 once the namespace is gone
+	}}, err
+}
+
+func (i inner) attach(inode int, path string, want program) error {
+	at, err := i.pinOf(inode)
+	if err != nil {
+		return err
+	}
+	return i.attachPinned(at, want, innerLo.attach, func(prog *ebpf.Program) (l link.Link, err error) {
+		ns, err := netns.GetFromPath(path)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", dataplane.ErrNoDevice, err) // its process has ended
+		}
+		defer ns.Close()
+		var stat syscall.Stat_t
+		if err := syscall.Fstat(int(ns), &stat); err != nil || stat.Ino != uint64(inode) {
+			return nil, errors.Join(dataplane.ErrNoDevice, err)
+		}
+		err = nsthread.In(ns, func() (err error) {
+			l, err = link.AttachTCX(link.TCXOptions{Interface: loopback, Program: prog, Attach: innerLo.attach, Anchor: link.Head()})
+			return err
+		})
+		return l, err
+	})
+}
+
+func (i inner) detach(inode int) error {
+	at, err := i.pinOf(inode)
+	if err != nil {
+		return err
+	}
+	return i.remove(at)
+}
+
+func (i inner) read(inode int) (identity, error) {
+	at, err := i.pinOf(inode)
+	if err != nil {
+		return identity{}, err
+	}
+	return i.Marker.read(at)
+}
+
+func (i inner) list() ([]plan.Port, error) {
+	return i.listPinned(innerLo.folder, func(inode uint64) (plan.Port, pin, error) {
+		at, err := i.pinOf(int(inode))
+		return plan.Port{Device: "lo", Ifindex: int(inode)}, at, err
+	})
+}
+
+// namespaces returns the network namespaces, but this one, of processes in the cgroups of a
+// state, by their inodes: a path to each.
+func (i inner) namespaces(state plan.State) map[int]string {
+	found := map[int]string{}
+	for _, port := range state.Ports {
+		if port.Cgroup == "" || port.Sockets || !i.tcx {
+			continue
+		}
+		for _, pid := range processesIn(port.Cgroup) {
+			path := nsthread.PathOf("/proc/" + pid)
+			var stat syscall.Stat_t
+			if syscall.Stat(path, &stat) == nil && stat.Ino != i.conn.Netns() {
+				found[int(stat.Ino)] = path
+			}
+		}
+	}
+	return found
+}
+
+// Bounds of what is read of a cgroup. The processes of a container are in one namespace, unless
+// one of them may make others, by a user namespace too, and has the first ones listed move there.
+// So half of them are others each time.
+const (
+	mostProcesses = 8
+	mostFolders   = 64
+	mostText      = 64 << 10 // bytes of a list of processes
+)
+
+// processesIn returns some processes of a cgroup, or of the first one below that has any.
+func processesIn(folder string) (pids []string) {
+	folders := 0
+	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return nil // it is gone, or a file
+		}
+		folders++
+		if pids = processesOf(path); len(pids) > 0 || folders == mostFolders {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return pids
+}
+
+func processesOf(folder string) (pids []string) {
+	file, err := os.Open(filepath.Join(folder, "cgroup.procs"))
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, mostText))
+	if err != nil {
+		return nil
+	}
+	lines := slices.Collect(strings.Lines(string(text)))
+	if some := mostProcesses / 2; len(lines) > mostProcesses {
+		rand.Shuffle(len(lines)-some, func(i, j int) { lines[some+i], lines[some+j] = lines[some+j], lines[some+i] })
+	}
+	for _, line := range lines[:min(len(lines), mostProcesses)] {
+		if pid, whole := strings.CutSuffix(line, "\n"); whole && pid != "0" { // 0: of another PID namespace
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// setInner brings the program to the lo of each namespace.
+func (s sealer) setInner(state plan.State, sockets Sockets) error {
+	for inode, path := range inner(s).namespaces(state) {
+		if err := s.attach(innerLo, inode, path, 0, Marking{}, s.seals(state, sockets)); err != nil && !errors.Is(err, dataplane.ErrNoDevice) {
+			return err
+		}
+		s.sealed[sealedPlace{innerLo, inode}] = true
+	}
+	_, err := s.at(innerLo).list() // removes the pins of namespaces that are gone
+	return err
+}
+
+// missingInner says in which namespaces the program was removed.
+func (s sealer) missingInner(state plan.State) (lost []string, err error) {
+	namespaces := inner(s).namespaces(state)
+	for _, inode := range slices.Sorted(maps.Keys(namespaces)) {
+		_, err := s.at(innerLo).read(inode)
+		switch {
+		case errors.Is(err, errNotOurs):
+			lost = append(lost, s.lost(sealedPlace{innerLo, inode}, "lo of "+namespaces[inode])...)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return lost, nil
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weir/internal/core/plan"
+	"weir/internal/host/dataplane"
+	"weir/internal/host/dataplane/device"
+	"weir/internal/host/dataplane/mark/bypass"
+	"weir/internal/host/dataplane/mark/group"
+)
+
+// Missing says which of the state's ports are no longer marked as they should be, one
+// phrase each. Ports that are gone themselves are no news of ours.
+func (m *Marker) Missing(state plan.State) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var missing []string
+	for _, port := range state.Ports {
+		if port.Cgroup != "" && m.opts.Inward != nil {
+			continue // see Attach
+		}
+		who, err := m.readPort(port)
+		switch {
+		case errors.Is(err, errNotOurs):
+			missing = append(missing, fmt.Sprintf("%s is not marked", port))
+		case errors.As(err, new(preceded)):
+			missing = append(missing, fmt.Sprintf("%s: %v", port, err))
+		case errors.Is(err, dataplane.ErrNoDevice):
+		case err != nil:
+			return nil, err
+		case who.class() != port.Class:
+			missing = append(missing, fmt.Sprintf("%s is marked with class %d instead of %d", port, who.class(), port.Class))
+		case port.Cgroup != "" && !port.Sockets:
+			if held, err := holds(m.bypass(), port.Cgroup); err != nil {
+				return nil, err
+			} else if !held {
+				missing = append(missing, fmt.Sprintf("%s may send past the qdisc", port))
+			}
+		}
+	}
+	return missing, nil
+}
+
+// MissingAtLink says whether the link dev, or a device above it, is without the program that
+// AttachLink, or AttachLinkRules, has put there for the state.
+func (m *Marker) MissingAtLink(dev device.Device, state plan.State, rulesOnly bool) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var missing []string
+	wanted, err := tcx{m, egress}.wanted(dev, state)
+	if err != nil {
+		return nil, err
+	}
+	if !rulesOnly || wanted || m.splits.over != 0 {
+		_, err := m.at(egress).read(dev.Index)
+		switch {
+		case errors.Is(err, errNotOurs):
+			missing = append(missing, "the marking program of the link is gone")
+		case errors.As(err, new(preceded)):
+			missing = append(missing, fmt.Sprintf("%s: %v", dev.Name, err))
+		case err != nil:
+			return nil, err
+		}
+	}
+	if m.opts.IFB() {
+		behind, err := pairs{m}.missing()
+		return append(missing, behind...), err
+	}
+	unsealed, err := sealer{m}.missing(dev, state)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := splitter{m}.missing()
+	return slices.Concat(missing, unsealed, whole), err
+}
+
+// readPort returns what marks a port: errNotOurs if nothing of Weir's does,
+// dataplane.ErrNoDevice if the port is gone.
+func (m *Marker) readPort(port plan.Port) (identity, error) {
+	if port.Cgroup != "" {
+		folder, err := group.Open(port.Cgroup)
+		if err != nil {
+			return identity{}, err
+		}
+		defer folder.Close()
+		at, err := m.cgroupPin(groupHookOf(port).folder, folder.ID)
+		if err != nil {
+			return identity{}, err
+		}
+		return m.read(at)
+	}
+	who, err := m.at(m.port()).read(port.Ifindex)
+	if errors.Is(err, errNotOurs) {
+		if _, gone := m.conn.LookupIndex(port.Ifindex); gone != nil {
+			return identity{}, gone
+		}
+	}
+	return who, err
+}
+
+// holds reports whether the cgroup at a path may not send past the qdisc; true of one that is gone.
+func holds(table bypass.Table, path string) (bool, error) {
+	folder, err := group.Open(path)
+	if errors.Is(err, dataplane.ErrNoDevice) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer folder.Close()
+	return table.IsBound(folder.ID)
+}
+
+// Gaps says what marking cannot hold on this kernel, one sentence each.
+func (m *Marker) Gaps() (gaps []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if whole := (splitter{m}).gap(); whole != "" {
+		gaps = append(gaps, whole)
+	}
+	err := bypass.Unsupported()
+	if err == nil || m.opts.IFB() {
+		return gaps
+	}
+	reason, _, _ := strings.Cut(device.Explain("refuse socket options", err).Error(), "\n")
+	return append(gaps, "A workload with the host's network and CAP_NET_RAW can send past the qdisc, by PACKET_QDISC_BYPASS or AF_XDP: this kernel cannot refuse them (needs Linux 6.1 with BTF; arm64: 6.4): "+reason+".")
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"weir/internal/host/dataplane/device/netnstest"
+)
+
+// What writes or compares the mark is found wherever a host has it, each with its bits.
+func TestUsersOfTheMark(t *testing.T) {
+	ns := netnstest.Enter(t)
+	ns.Run("ip", "link", "add", "a0", "type", "veth", "peer", "name", "a1")
+	ns.Run("tc", "qdisc", "add", "dev", "a0", "clsact")
+	ns.Run("tc", "qdisc", "add", "dev", "a1", "root", "handle", "1:", "htb")
+	tried := 0
+	for _, test := range []struct {
+		name, add, remove string
+		want              string // owner, r or w, bits
+	}{
+		{"a filter by the mark", "tc filter add dev a1 parent 1: pref 5 protocol ip handle 0x10000/0xff0000 fw classid 1:1", "tc filter del dev a1 parent 1: pref 5", "r 0xff0000"},
+		{"a filter by the whole mark", "tc filter add dev a0 egress pref 5 protocol ip handle 7 fw action drop", "tc filter del dev a0 egress pref 5", "r 0xffffffff"},
+		{"an action that writes the mark", "tc filter add dev a0 ingress pref 5 protocol all matchall action skbedit mark 0x10/0xf0", "tc filter del dev a0 ingress pref 5", "w 0xf0"},
+		{"a rule of policy routing", "ip rule add pref 300 not fwmark 0xca6c lookup 9", "ip rule del pref 300", "r 0xffffffff"},
+		{"a policy of IPsec", "ip xfrm policy add src 192.0.2.0/24 dst 198.51.100.0/24 dir out mark 0x42 mask 0xff tmpl proto esp mode tunnel", "ip xfrm policy flush", "r 0xff"},
+		{"a rule of nftables", "nft add table ip t; nft add chain ip t c; nft add rule ip t c meta mark vmap { 1 : accept }", "nft delete table ip t", "r 0xffffffff"},
+	} {
+		if out, err := exec.Command("sh", "-ec", test.add).CombinedOutput(); err != nil {
+			t.Logf("skipped: %s: this kernel lacks it: %s", test.name, out)
+			continue
+		}
+		tried++
+		found := lookMarks(context.Background())
+		if len(found.Unread) > 0 {
+			t.Errorf("%s: unread: %v", test.name, found.Unread)
+		}
+		if got := summary(found.Users); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+		ns.Run(strings.Fields(test.remove)...)
+		if left := lookMarks(context.Background()).Users; len(left) > 0 {
+			t.Errorf("%s: %+v after it is gone", test.name, left)
+		}
+	}
+	if tried < 3 {
+		t.Error("the test shows little")
+	}
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/api"
+	"weir/internal/host/dump"
+)
+
+// host is the links of this host, and its namespaces.
+type host struct {
+	links   []api.LinkStatus // those of egress
+	indices []int            // of their devices
+	ingress bool             // a link divides what comes in
+	ask     *netlink.Handle
+}
+
+func newHost(status api.Status) (*host, error) {
+	ask, err := netlink.NewHandle()
+	if err != nil {
+		return nil, fmt.Errorf("open a netlink socket: %w", err)
+	}
+	h := &host{ask: ask}
+	for _, l := range status.Links {
+		if l.Direction == "ingress" {
+			h.ingress = true
+			continue
+		}
+		dev, err := ask.LinkByName(l.Device)
+		if err != nil || slices.Contains(h.indices, dev.Attrs().Index) {
+			continue // it is gone, or the link of a zone
+		}
+		h.links, h.indices = append(h.links, l), append(h.indices, dev.Attrs().Index)
+	}
+	return h, nil
+}
+
+// end is an interface of a workload.
+type end struct{ name, netns string }
+
+// inside returns the interfaces in the namespaces that devices of the host lead into.
+func (h *host) inside(devices []string) (ends []end, err error) {
+	seen := map[int]bool{}
+	for _, name := range devices {
+		dev, err := h.ask.LinkByName(name)
+		if err != nil {
+			continue // it is gone
+		}
+		nsid := dev.Attrs().NetNsID
+		if nsid < 0 || seen[nsid] {
+			continue
+		}
+		seen[nsid] = true
+		path := h.pathOf(nsid)
+		if path == "" {
+			continue
+		}
+		names, err := interfaces(path)
+		if err != nil {
+			return nil, fmt.Errorf("list the interfaces in %s: %w", path, err)
+		}
+		for _, n := range names {
+			ends = append(ends, end{n, path})
+		}
+	}
+	return ends, nil
+}
+
+// pathOf returns a file of the namespace that has a number here, "" if there is none.
+func (h *host) pathOf(nsid int) string {
+	for _, pattern := range []string{"/run/netns/*", "/proc/[0-9]*/ns/net"} {
+		files, _ := filepath.Glob(pattern) // the pattern is right
+		for _, path := range files {
+			f, err := os.Open(path)
+			if err != nil {
+				continue
+			}
+			id, err := h.ask.GetNetNsIdByFd(int(f.Fd()))
+			_ = f.Close()
+			if err == nil && id == nsid {
+				return path
+			}
+		}
+	}
+	return ""
+}
+
+// interfaces returns the interfaces of a namespace that are up and have an address, but lo.
+func interfaces(path string) (names []string, err error) {
+	ns, err := netns.GetFromPath(path)
+	if err != nil {
+		return nil, err
+	}
+	defer ns.Close()
+	ask, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, err
+	}
+	defer ask.Close()
+	list, err := dump.Whole(ask.LinkList)
+	if err != nil {
+		return nil, err
+	}
+	addresses, err := dump.Whole(func() ([]netlink.Addr, error) { return ask.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range list {
+		global := slices.ContainsFunc(addresses, func(a netlink.Addr) bool { return a.LinkIndex == l.Attrs().Index && a.IP.IsGlobalUnicast() })
+		if global && l.Attrs().RawFlags&unix.IFF_UP != 0 && l.Attrs().Index != loopback {
+			names = append(names, l.Attrs().Name)
+		}
+	}
+	return names, nil
+}
+
+const loopback = 1 // index of lo in every network namespace
+
+// sniffers listens at a workload's devices, to what comes by them, and at the links, to what leaves.
+func (h *host) sniffers(devices []string) (ports, links []sniffer, err error) {
+	if ports, err = h.ports(devices, false); err != nil {
+		return ports, nil, err
+	}
+	for _, index := range h.indices {
+		s, err := listen(index, true)
+		if err != nil {
+			return ports, links, err
+		}
+		links = append(links, s)
+	}
+	return ports, links, nil
+}
+
+// ports listens at a workload's devices, to what leaves by them or comes.
+func (h *host) ports(devices []string, out bool) (list []sniffer, err error) {
+	for _, name := range devices {
+		dev, err := h.ask.LinkByName(name)
+		if err != nil {
+			continue // it is gone
+		}
+		s, err := listen(dev.Attrs().Index, out)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func closeAll(lists ...[]sniffer) {
+	for _, s := range slices.Concat(lists...) {
+		s.close()
+	}
+}
