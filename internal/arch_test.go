@@ -25,127 +25,36 @@ import (
 
 const module = "weir"
 
-// layers says how high each package stands, by the folder it is in; what lies
-// below a folder belongs to it. A package imports from strictly lower layers,
-// and from its own folder. A new package has to be entered here.
-//
-//	cmd -> labcli -> cli, demo -> server, lab -> agent -> dataplane, discover -> plan -> policy
-var layers = map[string]int{
-	"internal/base/atomicfile":      0,
-	"internal/base/audit":           2,
-	"internal/core/bound":           -1,
-	"internal/test/boundtest":       0,
-	"internal/base/cgroup":          0,
-	"internal/core/closest":         0,
-	"internal/base/crowd":           1,
-	"internal/core/delay":           0,
-	"internal/host/disk":            0,
-	"internal/core/event":           2,
-	"internal/test/extendtest":      0,
-	"internal/test/goldentest":      0,
-	"internal/test/dockertest":      1,
-	"internal/core/invalid":         0,
-	"internal/test/doccommand":      0,
-	"internal/host/localtime":       1,
-	"internal/test/logtest":         0,
-	"internal/core/policy":          1,
-	"internal/core/refusal":         0,
-	"internal/base/program":         0,
-	"internal/base/retry":           0,
-	"internal/host/rootlock":        2,
-	"internal/lab/sandbox":          0,
-	"internal/base/nsthread":        0,
-	"internal/host/dump":            0,
-	"internal/base/strictyaml":      0,
-	"internal/base/safepath":        0,
-	"internal/base/tlsfile":         1,
-	"internal/base/verdict":         0,
-	"internal/base/version":         0,
-	"internal/core/yamltree":        0,
-	"internal/core/workload":        0,
-	"internal/host/sdn/openflow":    2,
-	"internal/core/wire":            0,
-	"internal/cluster/optimize":     2,
-	"internal/cluster/optimize/sim": 3,
-	"internal/cluster/profile":      2,
-	"internal/cluster/pki":          2,
-	"internal/cluster/bus":          3,
-	"internal/cluster/manager":      6,
-	"internal/cluster/node":         6,
-	"internal/cluster/migrate":      2,
-	"internal/cluster/warrant":      3,
-	"internal/cluster/clustertest":  4,
-	"internal/core/plan":            2,
-	"internal/core/paths":           2,
-	"internal/core/control":         2,
-	"internal/host/sdn/ovsdb":       2,
-	"internal/api":                  3,
-	"internal/config":               3,
-	"internal/host/dataplane":       3,
-	"internal/host/discover":        3,
-	"internal/host/discover/hold":   4,
-	"internal/host/sdn/switchport":  3,
-	"internal/host/agent/decide":    4,
-	"internal/host/agent/usage":     4,
-	"internal/host/agent/ledger":    4,
-	"internal/host/agent":           5,
-	"internal/host/daemon":          6,
-	"internal/host/doctor":          4,
-	"internal/host/sdn":             4,
-	"internal/face/server":          5,
-	"internal/face/web":             4,
-	"internal/host/verify":          4,
-	"internal/lab":                  5,
-	"internal/kube":                 7,
-	"internal/kube/claims":          6,
-	"internal/kube/plugin":          2,
-
-	"internal/kube/claims/translate": 4,
-
-	"internal/kube/decide": 4,
-	"internal/lab/demo":    6,
-	"internal/face/cli":    7,
-	"internal/test/e2e":    7,
-	"internal/test/beside": 7,
-	"internal/lab/labcli":  8,
-	"internal/dev":         9,
-	"cmd":                  9,
-
-	"internal/cluster/manager/membership": 4,
-	"internal/cluster/manager/statedir":   1,
-
-	// The packages inside of internal/cluster/node.
-	"internal/cluster/node/gate":        3,
-	"internal/cluster/node/guest":       4,
-	"internal/cluster/node/images":      3,
-	"internal/cluster/node/incoming":    5,
-	"internal/cluster/node/membership":  4,
-	"internal/cluster/node/outgoing":    5,
-	"internal/cluster/node/profiler":    4,
-	"internal/cluster/manager/moves":    2,
-	"internal/cluster/manager/planning": 3,
+// floors are the wings of the house, folders of internal/, from the ground up. A wing imports
+// from wings of lower floors only; those that share a floor never import each other.
+var floors = [][]string{
+	{"core"},                    // pure: what shares, policies, refusals and messages mean
+	{"base"},                    // files, TLS, namespaces, cgroups: what any program needs of its host
+	{"test"},                    // aids of tests; in no program that runs on hosts
+	{"config", "api"},           // what administrators write, what crosses the socket
+	{"host", "cluster", "kube"}, // three products
+	{"face"},                    // for people and programs: commands, HTTP, pages
+	{"lab"},                     // measures the products
+	{"dev"},                     // makes pages and manuals, runs the suites
 }
 
 // observers may use cilium/ebpf outside of the data plane: they watch what the
 // kernel does with a program of their own and steer nothing.
 var observers = []string{"internal/lab/meter"}
 
-// pure packages are functions of their arguments; each is an entry of layers.
-var pure = []string{"internal/core/bound", "internal/core/refusal", "internal/core/invalid", "internal/core/delay", "internal/core/yamltree", "internal/core/policy", "internal/core/plan", "internal/core/paths", "internal/core/event", "internal/core/control", "internal/cluster/optimize", "internal/host/agent/decide", "internal/host/agent/usage", "internal/cluster/node/guest", "internal/cluster/manager/moves", "internal/cluster/manager/planning", "internal/kube/decide", "internal/kube/claims/translate"}
+// pureNames are the packages outside of core that are functions of their arguments too, with
+// what lies below them, wherever they stand.
+var pureNames = []string{"decide", "guest", "moves", "optimize", "planning", "translate", "usage"}
 
-// labOnly are the folders whose packages may be in weir-lab and not in weir, the program that
-// runs on hosts as root. So are all packages whose name ends in "test".
-var labOnly = []string{"internal/lab", "internal/lab/labcli", "internal/lab/demo", "internal/lab/sandbox", "internal/dev/suite", "internal/host/dataplane/fake", "internal/cluster/clustertest"}
-
-// clusterOnly is the folder of weir-kubernetes, and clusterLibraries are what only its packages
-// may import: they are large, and weir runs as root.
-const clusterOnly = "internal/kube"
-
+// clusterLibraries are what only kube may import: they are large, and weir runs as root.
 var clusterLibraries = []string{"k8s.io", "sigs.k8s.io", "github.com/containerd/nri", "github.com/containerd/ttrpc"}
 
 // impureImports bring I/O, time, chance or a logger in; each stands for the packages
-// below it too, but for net/netip, which is values.
+// below it too, but for values.
 var impureImports = []string{"os", "net", "io", "log", "syscall", "runtime", "context", "math/rand", "crypto", "embed", "C"}
+
+// values are the packages below those that are functions of their arguments too.
+var values = []string{"net/netip", "crypto/ed25519", "crypto/sha256"}
 
 // pureLibraries are functions of their arguments too.
 var pureLibraries = []string{"go.yaml.in/yaml/v3", // a text's syntax tree
@@ -154,7 +63,7 @@ var pureLibraries = []string{"go.yaml.in/yaml/v3", // a text's syntax tree
 
 // pureCalls are the functions of packages that do I/O which pure packages call: these are
 // functions of their arguments too. Types are everywhere.
-var pureCalls = []string{"internal/api.LinkName", "internal/api.Mistake", "internal/api.NoRoom", "internal/api.PolicyOf", "internal/api.RoundedDown", "internal/config.CheckName", "internal/config.CheckPodName", "internal/config.DefaultLink", "internal/cluster/warrant.Deny", "internal/core/wire.Clip"}
+var pureCalls = []string{"internal/api.LinkName", "internal/api.Mistake", "internal/api.NoRoom", "internal/api.PolicyOf", "internal/api.RoundedDown", "internal/config.CheckName", "internal/config.CheckPodName", "internal/config.DefaultLink", "internal/cluster/warrant.Deny"}
 
 var (
 	// The clock; durations and the like are values.
@@ -179,46 +88,82 @@ type source struct {
 
 func TestImportsPointDownwards(t *testing.T) {
 	for _, s := range sources(t) {
-		own, height, known := layerOf(s.folder)
-		if !known {
-			t.Errorf("%s: package %s has no layer; enter it in the table in internal/arch_test.go", s.path, s.folder)
+		own, height := wingOf(s.folder)
+		if height < 0 {
+			if own != "cmd" && own != "internal" {
+				t.Errorf("%s: there is no wing %s; the wings are floors in internal/arch_test.go", s.path, own)
+			}
 			continue
 		}
 		for _, imported := range s.imports {
 			folder, inModule := strings.CutPrefix(imported, module+"/")
-			if !inModule {
-				continue
-			}
-			if theirs, depth, _ := layerOf(folder); theirs != own && depth >= height {
-				t.Errorf("%s: %s (layer %d) imports %s (layer %d); imports point downwards", s.path, own, height, folder, depth)
+			if theirs, depth := wingOf(folder); inModule && theirs != own && depth >= height {
+				t.Errorf("%s: %s imports %s; imports point downwards, and wings of one floor stand apart", s.path, own, folder)
 			}
 		}
 	}
 }
 
-// TestArchitectureShowsEveryLayer: docs/architecture.md has each package of the table in
-// its picture of the layers, in its layer, and in its list of packages.
-func TestArchitectureShowsEveryLayer(t *testing.T) {
+// TestRoomsFormNoCircle: the rooms of a wing, the folders in it, import each other in one
+// direction, so that each can be read after those that it needs.
+func TestRoomsFormNoCircle(t *testing.T) {
+	needs := map[string][]string{}
+	for _, s := range sources(t) {
+		for _, imported := range s.imports {
+			if folder, inModule := strings.CutPrefix(imported, module+"/"); inModule && room(folder) != room(s.folder) {
+				needs[room(s.folder)] = append(needs[room(s.folder)], room(folder))
+			}
+		}
+	}
+	const open, done = 1, 2
+	state := map[string]int{}
+	var visit func(string, []string)
+	visit = func(at string, way []string) {
+		switch state[at] {
+		case open:
+			t.Errorf("a circle of imports: %s", strings.Join(append(way, at), " -> "))
+		case 0:
+			state[at] = open
+			for _, next := range needs[at] {
+				visit(next, append(slices.Clone(way), at))
+			}
+			state[at] = done
+		}
+	}
+	for at := range needs {
+		visit(at, nil)
+	}
+}
+
+// room returns the folder of a wing that a package is in; the packages of a wing's own folder
+// are its first room.
+func room(folder string) string {
+	parts := strings.Split(folder, "/")
+	return strings.Join(parts[:min(3, len(parts))], "/")
+}
+
+// TestArchitectureShowsTheWings: docs/architecture.md has a row for each wing, and the row names
+// each room in it.
+func TestArchitectureShowsTheWings(t *testing.T) {
 	text, err := os.ReadFile("../docs/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn := map[string]int{}
-	for _, row := range regexp.MustCompile(`(?m)^ {3,4}(-?\d)((?:  +\S+)+)$`).FindAllStringSubmatch(string(text), -1) {
-		height, _ := strconv.Atoi(row[1])
-		for _, name := range strings.Fields(row[2]) {
-			if name != "cmd" {
-				name = "internal/" + name
-			}
-			drawn[name] = height
-		}
+	rows := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `internal/([a-z]+)` \\| (.*)$").FindAllStringSubmatch(string(text), -1) {
+		rows[row[1]] = row[2]
 	}
-	if !maps.Equal(drawn, layers) {
-		t.Errorf("the picture of the layers in docs/architecture.md differs from the table here:\n%v\n%v", drawn, layers)
+	wings := slices.Sorted(slices.Values(slices.Concat(floors...)))
+	if got := slices.Sorted(maps.Keys(rows)); !slices.Equal(got, wings) {
+		t.Errorf("docs/architecture.md has rows for the wings %v, want %v", got, wings)
 	}
-	for entry := range layers {
-		if rows := strings.Count(string(text), "\n| `"+entry+"` |"); entry != "cmd" && rows != 1 {
-			t.Errorf("docs/architecture.md has %d rows for %s, want one", rows, entry)
+	rooms := map[string]bool{}
+	for _, s := range sources(t) {
+		rooms[room(s.folder)] = true
+	}
+	for at := range rooms {
+		if wing, _ := wingOf(at); rows[wing] != "" && at != "internal/"+wing && !strings.Contains(rows[wing], "`"+path.Base(at)+"`") {
+			t.Errorf("docs/architecture.md does not say what %s is for", at)
 		}
 	}
 }
@@ -248,7 +193,7 @@ func TestLinterHasTheRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantPure, wantEBPF := []string{"!$test"}, []string{"!$test", "!**/internal/host/dataplane/**"}
-	for _, folder := range pure {
+	for _, folder := range append([]string{"internal/core"}, pureNames...) {
 		wantPure = append(wantPure, "**/"+folder+"/**")
 	}
 	for _, folder := range observers {
@@ -267,7 +212,7 @@ func TestLinterHasTheRules(t *testing.T) {
 	}
 	rules := file.Linters.Settings.Depguard.Rules
 	same("files of rule pure", rules["pure"].Files, wantPure)
-	same("what rule pure allows", rules["pure"].Allow, []string{"net/netip"})
+	same("what rule pure allows", rules["pure"].Allow, values)
 	same("what rule pure denies", denied(rules["pure"]), impureImports)
 	same("files of rule ebpf", rules["ebpf"].Files, wantEBPF)
 	same("what rule ebpf denies", denied(rules["ebpf"]), []string{ebpfPath})
@@ -280,17 +225,14 @@ func TestLinterHasTheRules(t *testing.T) {
 // TestTheDaemonIsLean: weir consists of nothing that only tries, shows or tests it, nor of
 // anything of weir-kubernetes; that one has nothing of the data plane.
 func TestTheDaemonIsLean(t *testing.T) {
-	for folder, importer := range partsOf(t, "cmd/weir", 20) {
-		if strings.HasSuffix(folder, "test") || slices.ContainsFunc(labOnly, func(only string) bool { return below(folder, only) }) {
-			t.Errorf("cmd/weir consists of %s, by %s; only weir-lab may", folder, importer)
-		}
-		if below(folder, clusterOnly) {
-			t.Errorf("cmd/weir consists of %s, by %s; only weir-kubernetes may", folder, importer)
-		}
-	}
-	for folder, importer := range partsOf(t, "cmd/weir-kubernetes", 5) {
-		if below(folder, "internal/host/dataplane") || below(folder, "internal/host/agent") || strings.HasSuffix(folder, "test") {
-			t.Errorf("cmd/weir-kubernetes consists of %s, by %s; it speaks to the agent's socket", folder, importer)
+	for program, without := range map[string][]string{
+		"cmd/weir":            {"kube", "lab", "dev", "test"},
+		"cmd/weir-kubernetes": {"host", "cluster", "lab", "dev", "test"},
+	} {
+		for folder, importer := range partsOf(t, program, 5) {
+			if wing, _ := wingOf(folder); slices.Contains(without, wing) || strings.HasSuffix(folder, "test") || below(folder, "internal/host/dataplane/fake") {
+				t.Errorf("%s consists of %s, by %s", program, folder, importer)
+			}
 		}
 	}
 }
@@ -300,8 +242,8 @@ func TestTheDaemonIsLean(t *testing.T) {
 func TestOnlyWeirKubernetesHasItsLibraries(t *testing.T) {
 	for _, s := range sources(t) {
 		for _, imported := range s.imports {
-			if !below(s.folder, clusterOnly) && slices.ContainsFunc(clusterLibraries, func(l string) bool { return below(imported, l) }) {
-				t.Errorf("%s imports %s; only %s does", s.path, imported, clusterOnly)
+			if !below(s.folder, "internal/kube") && slices.ContainsFunc(clusterLibraries, func(l string) bool { return below(imported, l) }) {
+				t.Errorf("%s imports %s; only internal/kube does", s.path, imported)
 			}
 		}
 	}
@@ -335,11 +277,11 @@ func partsOf(t *testing.T, program string, least int) map[string]string {
 
 func TestPurePackagesDoNoIO(t *testing.T) {
 	for _, s := range sources(t) {
-		if entry, _, _ := layerOf(s.folder); !slices.Contains(pure, entry) {
+		if !pure(s.folder) {
 			continue
 		}
 		for _, imported := range s.imports {
-			if imported != "net/netip" && slices.ContainsFunc(impureImports, func(p string) bool { return below(imported, p) }) {
+			if !slices.Contains(values, imported) && slices.ContainsFunc(impureImports, func(p string) bool { return below(imported, p) }) {
 				t.Errorf("%s imports %s; pure packages are functions of their arguments", s.path, imported)
 			}
 			if strings.Contains(strings.Split(imported, "/")[0], ".") && !slices.Contains(pureLibraries, imported) {
@@ -357,7 +299,7 @@ func TestPurePackagesCallNoIO(t *testing.T) {
 	impure, functions := map[string]bool{}, map[string]bool{} // by folder; by "folder.Name"
 	for _, s := range list {
 		impure[s.folder] = impure[s.folder] || slices.ContainsFunc(s.imports, func(imported string) bool {
-			return imported != "net/netip" && slices.ContainsFunc(impureImports, func(p string) bool { return below(imported, p) })
+			return !slices.Contains(values, imported) && slices.ContainsFunc(impureImports, func(p string) bool { return below(imported, p) })
 		})
 		for _, declared := range s.file.Decls {
 			if f, ok := declared.(*ast.FuncDecl); ok && f.Recv == nil {
@@ -367,7 +309,7 @@ func TestPurePackagesCallNoIO(t *testing.T) {
 	}
 	called := map[string]bool{}
 	for _, s := range list {
-		if entry, _, _ := layerOf(s.folder); !slices.Contains(pure, entry) {
+		if !pure(s.folder) {
 			continue
 		}
 		for _, imported := range s.imports {
@@ -455,14 +397,20 @@ func below(folder, parent string) bool {
 	return folder == parent || strings.HasPrefix(folder, parent+"/")
 }
 
-// layerOf finds the entry of layers that a folder belongs to.
-func layerOf(folder string) (entry string, height int, known bool) {
-	for at := folder; at != "."; at = path.Dir(at) {
-		if height, known = layers[at]; known {
-			return at, height, true
-		}
+// wingOf returns the wing that a folder is in and its floor, -1 for what is in none.
+func wingOf(folder string) (wing string, floor int) {
+	inside, is := strings.CutPrefix(folder, "internal/")
+	if !is {
+		return strings.Split(folder, "/")[0], -1
 	}
-	return "", 0, false
+	wing = strings.Split(inside, "/")[0]
+	return wing, slices.IndexFunc(floors, func(wings []string) bool { return slices.Contains(wings, wing) })
+}
+
+// pure reports whether a package is a function of its arguments.
+func pure(folder string) bool {
+	return below(folder, "internal/core") && !strings.HasSuffix(folder, "test") ||
+		slices.ContainsFunc(strings.Split(folder, "/"), func(part string) bool { return slices.Contains(pureNames, part) })
 }
 
 // sources parses all Go files of the module but its tests.

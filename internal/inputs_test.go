@@ -28,21 +28,21 @@ const (
 // inside are the fuzz targets of texts that no one but root writes, or that the caller of a
 // command writes for himself, with what they read.
 var inside = map[string]string{
-	"host/agent FuzzState":              "state.json",
-	"api FuzzReadEvents":                "the agent's answers to its own command line",
-	"face/cli/hostcmd FuzzSplitEnd":     "an argument of a command",
-	"cluster/optimize/sim FuzzParse":    "a file that a user simulates",
-	"cluster/optimize/sim FuzzRecorded": "a recording that a user simulates",
-	"config FuzzParse":                  "weir.yaml",
-	"config FuzzParseSwitch":            "a file for weir sdn apply",
-	"host/dataplane/device FuzzParse":   "what the kernel says of a qdisc",
-	"host/dataplane/tc FuzzParse":       "what the kernel says of a class",
-	"host/discover FuzzParseNsid":       "what the kernel says of a namespace",
-	"lab/cluster FuzzParse":             "a file of the lab",
-	"lab/scenario FuzzParse":            "a file of the lab",
-	"lab/traffic FuzzParsePing":         "output of a program of the lab",
-	"lab/traffic FuzzParseIperf":        "output of a program of the lab",
-	"core/policy/classify FuzzDecode":   "packets that tests and the lab read in place of the kernel",
+	"host/agent FuzzState":            "state.json",
+	"api FuzzReadEvents":              "the agent's answers to its own command line",
+	"face/cli/hostcmd FuzzSplitEnd":   "an argument of a command",
+	"cluster/sim FuzzParse":           "a file that a user simulates",
+	"cluster/sim FuzzRecorded":        "a recording that a user simulates",
+	"config FuzzParse":                "weir.yaml",
+	"config FuzzParseSwitch":          "a file for weir sdn apply",
+	"host/dataplane/device FuzzParse": "what the kernel says of a qdisc",
+	"host/dataplane/tc FuzzParse":     "what the kernel says of a class",
+	"host/discover FuzzParseNsid":     "what the kernel says of a namespace",
+	"lab/cluster FuzzParse":           "a file of the lab",
+	"lab/scenario FuzzParse":          "a file of the lab",
+	"lab/traffic FuzzParsePing":       "output of a program of the lab",
+	"lab/traffic FuzzParseIperf":      "output of a program of the lab",
+	"core/policy/classify FuzzDecode": "packets that tests and the lab read in place of the kernel",
 }
 
 // TestInputsAreFuzzed: each row of the table of inputs names functions and fuzz targets that

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"weir/internal/core/accept"
 
-	"weir/internal/cluster/migrate"
 	"weir/internal/core/policy"
 	"weir/internal/core/wire"
 )
@@ -17,7 +17,7 @@ import (
 // Accept returns the rights of a container that other nodes send here: those of
 // cluster.accept, without the ports where the agent listens, and the manager, if it is on
 // this host.
-func (c Config) Accept() migrate.Accept {
+func (c Config) Accept() accept.Rules {
 	a := c.Cluster.Accept
 	if a.Policy == nil {
 		a.Policy = DefaultLabels().Allow // what may be said of one's own share and order
@@ -32,7 +32,7 @@ func (c Config) Accept() migrate.Accept {
 }
 
 // readAccept reads the rights of a container that other nodes send here.
-func readAccept(fields node, a *migrate.Accept) {
+func readAccept(fields node, a *accept.Rules) {
 	keys := []string{"capabilities", "binds", "networks", "sysctls", "ulimits", "log_drivers", "groups", "ports", "host_network", "policy", "labels"}
 	fields.fields(keys, func(key string, value node) {
 		switch key {
@@ -57,10 +57,10 @@ func readAccept(fields node, a *migrate.Accept) {
 			a.Groups = readTexts(value)
 		case "ports":
 			if value.given() {
-				a.Ports = []migrate.PortRange{} // [] = none
+				a.Ports = []accept.PortRange{} // [] = none
 			}
 			for _, text := range readTexts(value) {
-				r, err := migrate.ParsePorts(text)
+				r, err := accept.ParsePorts(text)
 				value.refuse(err)
 				a.Ports = append(a.Ports, r)
 			}

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"weir/internal/core/accept"
 
-	"weir/internal/cluster/migrate"
 	"weir/internal/core/wire"
 )
 
@@ -24,8 +24,8 @@ type Cluster struct {
 	// RegistryListen is the loopback address where the engine finds the manager's image
 	// registry.
 	RegistryListen string
-	AcceptFrom     []string       // nodes from which containers are taken, nil = all members
-	Accept         migrate.Accept // what they may have of this host
+	AcceptFrom     []string     // nodes from which containers are taken, nil = all members
+	Accept         accept.Rules // what they may have of this host
 }
 
 // Migration is the workload of migrations: the traffic that an agent sends to other nodes

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weir/internal/core/accept"
 
 	"weir/internal/base/tlsfile"
-	"weir/internal/cluster/migrate"
 )
 
 func TestCluster(t *testing.T) {
@@ -47,12 +47,12 @@ func TestAccept(t *testing.T) {
 		`{}`:                                {},
 		`{accept_from: []}`:                 {AcceptFrom: []string{}},
 		`{accept_from: [a, b], accept: {}}`: {AcceptFrom: []string{"a", "b"}},
-		`{accept: {policy: []}}`:            {Accept: migrate.Accept{Policy: []string{}}},
-		`{accept: {policy: [weight, max]}}`: {Accept: migrate.Accept{Policy: []string{"weight", "max"}}},
-		`{accept: {ports: []}}`:             {Accept: migrate.Accept{Ports: []migrate.PortRange{}}},
-		`{accept: {ports: ["80", 443, 1024-2048], host_network: true}}`: {Accept: migrate.Accept{HostNetwork: true, Ports: []migrate.PortRange{{From: 80, To: 80}, {From: 443, To: 443}, {From: 1024, To: 2048}}}},
+		`{accept: {policy: []}}`:            {Accept: accept.Rules{Policy: []string{}}},
+		`{accept: {policy: [weight, max]}}`: {Accept: accept.Rules{Policy: []string{"weight", "max"}}},
+		`{accept: {ports: []}}`:             {Accept: accept.Rules{Ports: []accept.PortRange{}}},
+		`{accept: {ports: ["80", 443, 1024-2048], host_network: true}}`: {Accept: accept.Rules{HostNetwork: true, Ports: []accept.PortRange{{From: 80, To: 80}, {From: 443, To: 443}, {From: 1024, To: 2048}}}},
 		`{accept: {capabilities: [NET_ADMIN], binds: [/srv], networks: [inner], sysctls: [net.core.somaxconn], ulimits: [memlock], log_drivers: [syslog], groups: ["999"]}}`: {
-			Accept: migrate.Accept{Capabilities: []string{"NET_ADMIN"}, Binds: []string{"/srv"}, Networks: []string{"inner"}, Sysctls: []string{"net.core.somaxconn"},
+			Accept: accept.Rules{Capabilities: []string{"NET_ADMIN"}, Binds: []string{"/srv"}, Networks: []string{"inner"}, Sysctls: []string{"net.core.somaxconn"},
 				Ulimits: []string{"memlock"}, LogDrivers: []string{"syslog"}, Groups: []string{"999"}}},
 	} {
 		c, err := Parse("weir.yaml", []byte("cluster: "+text+"\n"))

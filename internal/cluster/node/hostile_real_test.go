@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"weir/internal/core/accept"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
@@ -120,7 +121,7 @@ func TestHostileNodeAndADocker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	real.Guard(migrate.Accept{})
+	real.Guard(accept.Rules{})
 	there.real.Store(real)
 	before, counted := held(t, daemon), b.refusedCalls()
 	begun, byEngine := time.Now(), 0

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"weir/internal/cluster/optimize"
-	"weir/internal/cluster/optimize/sim"
+	"weir/internal/cluster/sim"
 	"weir/internal/dev/figures"
 )
 

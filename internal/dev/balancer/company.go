@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/optimize"
-	"weir/internal/cluster/optimize/sim"
+	"weir/internal/cluster/sim"
 )
 
 // company is the programs that share a node, sorted and joined: "cache+cache+prime".

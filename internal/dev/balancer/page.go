@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"weir/internal/cluster/optimize"
-	"weir/internal/cluster/optimize/sim"
+	"weir/internal/cluster/sim"
 	"weir/internal/dev/figures"
 	"weir/internal/dev/markdown"
 )

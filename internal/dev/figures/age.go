@@ -26,9 +26,9 @@ type part struct {
 
 var (
 	scheduler = part{"the data plane", []string{"bpf", "internal/host/dataplane"}, 400}
-	labItself = part{"the lab", []string{"internal/lab", ":!internal/dev/papers", ":!internal/dev/balancer", ":!internal/dev/figures", ":!internal/lab/cluster"}, 1200}
-	optimizer = part{"the optimizer", []string{"internal/cluster/optimize"}, 400}
-	migration = part{"migration", []string{"internal/cluster/migrate", "internal/lab/cluster", ":!internal/dev/downtime"}, 1500}
+	labItself = part{"the lab", []string{"internal/lab", ":!internal/lab/cluster", ":!internal/lab/demo", ":!internal/lab/labcli", ":!internal/lab/sandbox"}, 1200}
+	optimizer = part{"the optimizer", []string{"internal/cluster/optimize", "internal/cluster/sim"}, 400}
+	migration = part{"migration", []string{"internal/cluster/migrate", "internal/lab/cluster"}, 1500}
 	noTests   = []string{":!*_test.go", ":!*/testdata/*", ":!internal/*test/*", ":!bpf/sim", ":!internal/host/dataplane/fake"}
 )
 

@@ -79,7 +79,7 @@ func TestFullIsFull(t *testing.T) {
 		"vm/documented-7.3":              "--copy docs --copy README.md -- ./test-e2e.test",
 		"vm/test/e2e-6.18":               "--kernel 6.18",
 		"vm/cluster/migrate/podman-7.3":  "--real-time --image podman",
-		"long/cluster/optimize/sim":      "-long=10m",
+		"long/cluster/sim":               "-long=10m",
 		"long/cluster/node":              "./internal/cluster/node -long",
 		"long/cluster/bus/nats":          "-long",
 		"race/quick":                     "go test -race -count=1 -json",
@@ -102,7 +102,7 @@ func TestFullIsFull(t *testing.T) {
 		"lab/demo/shares":                "weir lab run",
 		"lab/demo/shares-on-6.18":        "--kernel 6.18",
 
-		"arm64/host/dataplane/bpf-6.18": "--arch arm64 --virtual-time --kernel 6.18 --copy out/x/bin/arm64/host/dataplane-bpf.test -- ./host-dataplane-bpf.test",
+		"arm64/host/dataplane/bpf-6.18": "--arch arm64 --virtual-time --kernel 6.18 --copy out/x/bin/arm64/host-dataplane-bpf.test -- ./host-dataplane-bpf.test",
 		"arm64/host/dataplane/ifb-7.3":  "--arch arm64",
 		"arm64/host/dataplane/mark-7.3": "--arch arm64",
 		"arm64/test/e2e-6.18":           "-backend bpf -test.run",

@@ -16,7 +16,7 @@ import (
 
 	"weir/internal/base/verdict"
 	"weir/internal/cluster/optimize"
-	"weir/internal/cluster/optimize/sim"
+	"weir/internal/cluster/sim"
 	"weir/internal/face/cli/frame"
 	"weir/internal/face/cli/human"
 	"weir/internal/face/cli/table"

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"weir/internal/core/accept"
 
 	"github.com/docker/docker/api/types/container"
 
@@ -56,7 +57,7 @@ func decode(text []byte) (c config, err error) {
 }
 
 // examine says what of an order's container this node does not accept. Pure.
-func examine(o migrate.Order, rules migrate.Accept, at host) []migrate.Finding {
+func examine(o migrate.Order, rules accept.Rules, at host) []migrate.Finding {
 	x := &migrate.Examination{}
 	c, err := decode(o.Container.Config)
 	if err != nil {
@@ -74,7 +75,7 @@ func examine(o migrate.Order, rules migrate.Accept, at host) []migrate.Finding {
 
 type examiner struct {
 	*migrate.Examination
-	rules   migrate.Accept
+	rules   accept.Rules
 	at      host
 	order   migrate.Order
 	inspect container.InspectResponse

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"weir/internal/core/accept"
 
 	"github.com/docker/docker/api/types/blkiodev"
 	"github.com/docker/docker/api/types/container"
@@ -32,8 +33,8 @@ var seed = flag.Uint64("seed", 1, "which hostile configurations are drawn")
 type right struct {
 	name string
 	give func(*container.InspectResponse, *migrate.Container)
-	rule *migrate.Accept // by which an operator allows it; nil = none does
-	old  bool            // it is the default of hosts with cgroups of version 1
+	rule *accept.Rules // by which an operator allows it; nil = none does
+	old  bool          // it is the default of hosts with cgroups of version 1
 }
 
 func hostConfig(give func(h *container.HostConfig)) func(*container.InspectResponse, *migrate.Container) {
@@ -173,37 +174,37 @@ func rights() []right {
 			r.Config.Labels = map[string]string{"com.docker.swarm.service.name": "web"}
 		}},
 	}
-	allowed := func(name string, rule migrate.Accept, give func(h *container.HostConfig)) {
+	allowed := func(name string, rule accept.Rules, give func(h *container.HostConfig)) {
 		list = append(list, right{name: name, give: hostConfig(give), rule: &rule})
 	}
-	allowed("capability", migrate.Accept{Capabilities: []string{"SYS_ADMIN"}}, func(h *container.HostConfig) { h.CapAdd = []string{"CAP_SYS_ADMIN"} })
-	allowed("capability, small", migrate.Accept{Capabilities: []string{"CAP_NET_ADMIN"}}, func(h *container.HostConfig) { h.CapAdd = []string{"net_admin"} })
-	allowed("bind of the root", migrate.Accept{Binds: []string{"/"}}, func(h *container.HostConfig) { h.Binds = []string{"/:/host"} })
-	allowed("bind of the engine's socket", migrate.Accept{Binds: []string{"/run"}}, func(h *container.HostConfig) { h.Binds = []string{"/run/docker.sock:/x:ro"} })
-	allowed("mount of a path", migrate.Accept{Binds: []string{"/etc/"}}, func(h *container.HostConfig) {
+	allowed("capability", accept.Rules{Capabilities: []string{"SYS_ADMIN"}}, func(h *container.HostConfig) { h.CapAdd = []string{"CAP_SYS_ADMIN"} })
+	allowed("capability, small", accept.Rules{Capabilities: []string{"CAP_NET_ADMIN"}}, func(h *container.HostConfig) { h.CapAdd = []string{"net_admin"} })
+	allowed("bind of the root", accept.Rules{Binds: []string{"/"}}, func(h *container.HostConfig) { h.Binds = []string{"/:/host"} })
+	allowed("bind of the engine's socket", accept.Rules{Binds: []string{"/run"}}, func(h *container.HostConfig) { h.Binds = []string{"/run/docker.sock:/x:ro"} })
+	allowed("mount of a path", accept.Rules{Binds: []string{"/etc/"}}, func(h *container.HostConfig) {
 		h.Mounts = []mount.Mount{{Type: mount.TypeBind, Source: "/etc/shadow", Target: "/x"}}
 	})
-	allowed("sysctl", migrate.Accept{Sysctls: []string{"net.core.somaxconn"}}, func(h *container.HostConfig) { h.Sysctls = map[string]string{"net.core.somaxconn": "1"} })
-	allowed("ulimit", migrate.Accept{Ulimits: []string{"rtprio"}}, func(h *container.HostConfig) { h.Ulimits = []*container.Ulimit{{Name: "rtprio", Hard: 99, Soft: 99}} })
-	allowed("group", migrate.Accept{Groups: []string{"999"}}, func(h *container.HostConfig) { h.GroupAdd = []string{"999"} })
-	allowed("log driver", migrate.Accept{LogDrivers: []string{"syslog"}}, func(h *container.HostConfig) {
+	allowed("sysctl", accept.Rules{Sysctls: []string{"net.core.somaxconn"}}, func(h *container.HostConfig) { h.Sysctls = map[string]string{"net.core.somaxconn": "1"} })
+	allowed("ulimit", accept.Rules{Ulimits: []string{"rtprio"}}, func(h *container.HostConfig) { h.Ulimits = []*container.Ulimit{{Name: "rtprio", Hard: 99, Soft: 99}} })
+	allowed("group", accept.Rules{Groups: []string{"999"}}, func(h *container.HostConfig) { h.GroupAdd = []string{"999"} })
+	allowed("log driver", accept.Rules{LogDrivers: []string{"syslog"}}, func(h *container.HostConfig) {
 		h.LogConfig = container.LogConfig{Type: "syslog", Config: map[string]string{"syslog-address": "unixgram:///run/secret"}}
 	})
-	allowed("name in the journal", migrate.Accept{LogDrivers: []string{"journald"}}, func(h *container.HostConfig) {
+	allowed("name in the journal", accept.Rules{LogDrivers: []string{"journald"}}, func(h *container.HostConfig) {
 		h.LogConfig = container.LogConfig{Type: "journald", Config: map[string]string{"tag": "sshd"}}
 	})
-	allowed("port", migrate.Accept{Ports: []migrate.PortRange{{From: 22, To: 22}}}, func(h *container.HostConfig) {
+	allowed("port", accept.Rules{Ports: []accept.PortRange{{From: 22, To: 22}}}, func(h *container.HostConfig) {
 		h.PortBindings = nat.PortMap{"80/tcp": {{HostPort: "22"}}}
 	})
 	list = append(list, right{"network of the host", func(r *container.InspectResponse, c *migrate.Container) {
 		r.HostConfig.NetworkMode = "host"
 		r.NetworkSettings.Networks = map[string]*network.EndpointSettings{"host": {}}
 		c.Networks = []migrate.Network{{Name: "host", Driver: "host"}}
-	}, &migrate.Accept{HostNetwork: true}, false}, right{"network of others", func(r *container.InspectResponse, c *migrate.Container) {
+	}, &accept.Rules{HostNetwork: true}, false}, right{"network of others", func(r *container.InspectResponse, c *migrate.Container) {
 		r.HostConfig.NetworkMode = "tenant"
 		r.NetworkSettings.Networks = map[string]*network.EndpointSettings{"tenant": {}}
 		c.Networks = []migrate.Network{{Name: "tenant", Driver: "bridge"}}
-	}, &migrate.Accept{Networks: []string{"tenant"}}, false})
+	}, &accept.Rules{Networks: []string{"tenant"}}, false})
 	return list
 }
 
@@ -256,11 +257,11 @@ func orderFor(t *testing.T, r container.InspectResponse, c migrate.Container) mi
 
 func TestHonestConfigurationIsAccepted(t *testing.T) {
 	r, c := honest()
-	if list := examine(orderFor(t, r, c), migrate.Accept{}, target); len(list) > 0 {
+	if list := examine(orderFor(t, r, c), accept.Rules{}, target); len(list) > 0 {
 		t.Errorf("refused: %v", list)
 	}
 	r.HostConfig.CgroupnsMode = "host" // what engines do by default with the older cgroups
-	if list := examine(orderFor(t, r, c), migrate.Accept{}, host{"runc", "1"}); len(list) > 0 {
+	if list := examine(orderFor(t, r, c), accept.Rules{}, host{"runc", "1"}); len(list) > 0 {
 		t.Errorf("refused with cgroups of version 1: %v", list)
 	}
 }
@@ -272,7 +273,7 @@ func TestEachRightNeedsItsRule(t *testing.T) {
 		t.Run(one.name, func(t *testing.T) {
 			r, c := honest()
 			one.give(&r, &c)
-			list := examine(orderFor(t, r, c), migrate.Accept{}, target)
+			list := examine(orderFor(t, r, c), accept.Rules{}, target)
 			if len(list) == 0 {
 				t.Fatal("accepted")
 			}
@@ -302,13 +303,13 @@ func TestEachRightNeedsItsRule(t *testing.T) {
 // by a range, since it may be started before them.
 func TestWeirsOwnPorts(t *testing.T) {
 	for _, c := range []struct {
-		rules    migrate.Accept
+		rules    accept.Rules
 		accepted bool
 	}{
-		{migrate.Accept{}, true},
-		{migrate.Accept{Reserved: []int{7474, 7473}}, false},
-		{migrate.Accept{Reserved: []int{7473}, Ports: []migrate.PortRange{{From: 1, To: 65535}}}, false},
-		{migrate.Accept{Reserved: []int{7473}, Ports: []migrate.PortRange{{From: 7473, To: 7473}}}, true},
+		{accept.Rules{}, true},
+		{accept.Rules{Reserved: []int{7474, 7473}}, false},
+		{accept.Rules{Reserved: []int{7473}, Ports: []accept.PortRange{{From: 1, To: 65535}}}, false},
+		{accept.Rules{Reserved: []int{7473}, Ports: []accept.PortRange{{From: 7473, To: 7473}}}, true},
 	} {
 		r, about := honest()
 		r.HostConfig.PortBindings = nat.PortMap{"80/tcp": {{HostPort: "7473"}}}
@@ -328,14 +329,14 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 		if string(bad.Container.Config) == string(o.Container.Config) {
 			t.Fatalf("no %s in %s", path, o.Container.Config)
 		}
-		if list := examine(bad, migrate.Accept{}, target); len(list) == 0 || !strings.Contains(list[0].Msg, "Tomorrow") {
+		if list := examine(bad, accept.Rules{}, target); len(list) == 0 || !strings.Contains(list[0].Msg, "Tomorrow") {
 			t.Errorf("a field of tomorrow in %s: %v", path, list)
 		}
 	}
 	for _, text := range []string{"", "null", "{}", `{"inspect":null}`, "[]", `{"inspect":{"HostConfig":{}}}`} {
 		bad := o
 		bad.Container.Config = []byte(text)
-		if len(examine(bad, migrate.Accept{}, target)) == 0 {
+		if len(examine(bad, accept.Rules{}, target)) == 0 {
 			t.Errorf("accepted: %q", text)
 		}
 	}
@@ -363,7 +364,7 @@ func TestHostileConfigurations(t *testing.T) {
 	random := rand.New(rand.NewPCG(*seed, 0))
 	t.Logf("seed %d", *seed)
 	drawn(200, random, target, honest, func(i int, names []string, r container.InspectResponse, c migrate.Container) {
-		if len(examine(orderFor(t, r, c), migrate.Accept{}, target)) == 0 {
+		if len(examine(orderFor(t, r, c), accept.Rules{}, target)) == 0 {
 			t.Errorf("configuration %d is accepted: %v", i, names)
 		}
 	})
@@ -375,7 +376,7 @@ func TestHostileConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	e.Guard(migrate.Accept{})
+	e.Guard(accept.Rules{})
 	id, err := engine.Create(ctx, dockertest.Container{Name: "web"})
 	if err != nil {
 		t.Fatal(err)
@@ -471,7 +472,7 @@ func TestVolumesBringNoLabels(t *testing.T) {
 	if got := e.volumeLabels(v); !maps.Equal(got, v.Labels) {
 		t.Errorf("orders of root on this machine: %v", got)
 	}
-	e.Guard(migrate.Accept{Labels: []string{"keep"}})
+	e.Guard(accept.Rules{Labels: []string{"keep"}})
 	if got := e.volumeLabels(v); !maps.Equal(got, map[string]string{"keep": "yes", anonymousVolume: ""}) {
 		t.Errorf("orders of another node: %v", got)
 	}

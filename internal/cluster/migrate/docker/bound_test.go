@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"testing"
+	"weir/internal/core/accept"
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/core/bound"
@@ -34,7 +35,7 @@ func TestDrawnContainers(t *testing.T) {
 		}
 		c.Config = text
 		o := migrate.Order{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachLayer, Container: c}
-		boundtest.Hold(t, func() { examine(o, migrate.Accept{}, target) })
+		boundtest.Hold(t, func() { examine(o, accept.Rules{}, target) })
 		if t.Failed() {
 			t.Fatalf("%.300q", text)
 		}

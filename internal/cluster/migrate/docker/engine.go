@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"weir/internal/core/accept"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -31,12 +32,12 @@ type Engine struct {
 	client *client.Client
 	socket string
 	root   atomic.Pointer[root]
-	rules  *migrate.Accept // nil = none: orders come from root on this machine
+	rules  *accept.Rules // nil = none: orders come from root on this machine
 }
 
 // Guard makes this the engine of a node that takes containers from other nodes: of a
 // configuration it accepts what rules name and no more. Call it before any order.
-func (e *Engine) Guard(rules migrate.Accept) { e.rules = &rules }
+func (e *Engine) Guard(rules accept.Rules) { e.rules = &rules }
 
 // root is the daemon's folder, for as long as it is the same daemon: to ask for it
 // takes some ten milliseconds, which a container would stand still for.

@@ -5,6 +5,7 @@ package docker
 import (
 	"encoding/json"
 	"testing"
+	"weir/internal/core/accept"
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/core/bound"
@@ -25,7 +26,7 @@ func FuzzExamine(f *testing.F) {
 		boundtest.Hold(t, func() {
 			o := migrate.Order{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachLayer, Container: migrate.Container{Name: "web", Config: text}}
 			size := 0
-			for _, finding := range examine(o, migrate.Accept{}, target) {
+			for _, finding := range examine(o, accept.Rules{}, target) {
 				size += len(finding.String())
 			}
 			if size > 20*len(text)+100000 {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"weir/internal/core/accept"
 
 	"github.com/docker/docker/api/types/image"
 	"github.com/klauspost/compress/gzip"
@@ -30,7 +31,7 @@ func guarded(t *testing.T) (*Engine, *dockertest.Engine) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	e.Guard(migrate.Accept{})
+	e.Guard(accept.Rules{})
 	return e, daemon
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"weir/internal/core/accept"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/network"
@@ -43,7 +44,7 @@ func described(t *testing.T, e *Engine, c container.Config, h container.HostConf
 func TestPreflightSaysNothingOfOthers(t *testing.T) {
 	e, daemon := guarded(t)
 	ctx := t.Context()
-	e.Guard(migrate.Accept{Networks: []string{"tenant"}})
+	e.Guard(accept.Rules{Networks: []string{"tenant"}})
 	if _, err := daemon.Create(ctx, dockertest.Container{Name: "makes-the-image"}); err != nil {
 		t.Fatal(err)
 	}

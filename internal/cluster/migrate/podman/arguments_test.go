@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"weir/internal/core/accept"
 
 	"weir/internal/cluster/migrate"
 )
@@ -82,7 +83,7 @@ func TestPathsNeedTheirRule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Guard(migrate.Accept{Binds: []string{dir}})
+	e.Guard(accept.Rules{Binds: []string{dir}})
 	found := func(source string) (texts []string) {
 		o := migrate.Order{Move: "m-1", Container: migrate.Container{Name: "web", Binds: []migrate.Bind{{Source: source}}}}
 		list, err := e.Lacking(t.Context(), o)

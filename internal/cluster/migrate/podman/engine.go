@@ -20,6 +20,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"weir/internal/core/accept"
 
 	"weir/internal/base/safepath"
 	"weir/internal/cluster/migrate"
@@ -30,12 +31,12 @@ import (
 type Engine struct {
 	command []string // e.g. "podman"
 	dir     string   // of archives
-	rules   *migrate.Accept
+	rules   *accept.Rules
 }
 
 // Guard makes this the engine of a node that takes containers from other nodes: of a
 // configuration it accepts what rules name and no more. Call it before any order.
-func (e *Engine) Guard(rules migrate.Accept) { e.rules = &rules }
+func (e *Engine) Guard(rules accept.Rules) { e.rules = &rules }
 
 // Open returns an engine that is called by a command, with options if need be, and
 // keeps archives in dir.

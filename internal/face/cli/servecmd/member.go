@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"weir/internal/core/accept"
 
 	"github.com/spf13/pflag"
 
@@ -102,7 +103,7 @@ func kafkaSecurity(c config.Kafka) kafka.Security {
 
 // openEngine opens the engine that migrations use, behind a socket that speaks Docker's
 // API: by the helper, if there is one, and else by this process itself.
-func openEngine(ctx context.Context, helper, socket, state string, rules migrate.Accept) (migrate.Engine, error) {
+func openEngine(ctx context.Context, helper, socket, state string, rules accept.Rules) (migrate.Engine, error) {
 	kind := engineKind(ctx, socket)
 	e, err := remote.Open(helper, kind)
 	switch {
@@ -125,7 +126,7 @@ func engineKind(ctx context.Context, socket string) wire.EngineName {
 // ownEngine opens an engine with this process's own rights: Docker, or Podman, whose
 // checkpoints are not in that API and are made by its command. Of what other nodes send it
 // takes what rules name and no more; the helper reads them itself.
-func ownEngine(kind wire.EngineName, socket, state string, rules migrate.Accept) (migrate.Engine, error) {
+func ownEngine(kind wire.EngineName, socket, state string, rules accept.Rules) (migrate.Engine, error) {
 	if kind == wire.EnginePodman {
 		e, err := podman.Open(filepath.Join(state, "cluster", "podman"))
 		if err == nil {

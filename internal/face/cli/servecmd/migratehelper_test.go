@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"weir/internal/core/accept"
 
 	"golang.org/x/sys/unix"
 
@@ -20,7 +21,7 @@ func TestAgentTakesTheHelperIfThereIsOne(t *testing.T) {
 	socket := filepath.Join(dir, "helper")
 	open := func() migrate.Engine {
 		t.Helper()
-		e, err := openEngine(t.Context(), socket, filepath.Join(dir, "docker.sock"), dir, migrate.Accept{})
+		e, err := openEngine(t.Context(), socket, filepath.Join(dir, "docker.sock"), dir, accept.Rules{})
 		if err != nil {
 			t.Fatal(err)
 		}

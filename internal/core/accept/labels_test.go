@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package migrate
+package accept
 
 import (
 	"maps"
@@ -14,16 +14,16 @@ func TestLabelsThatComeAlong(t *testing.T) {
 		"com.docker.compose.project": "tenant-b", "traefik.enable": "true", "ofelia.job-exec.x/y.command": "rm", "org.opencontainers.image.title": "web"}
 	baked := map[string]string{"traefik.enable": "true", "weir.min": "70mbit", "maintainer": "x"}
 	for _, test := range []struct {
-		accept Accept
-		want   map[string]string
+		rules Rules
+		want  map[string]string
 	}{
-		{Accept{Policy: []string{}}, map[string]string{"weir.pinned": "true", "traefik.enable": "", "weir.min": "", "maintainer": ""}},
-		{Accept{}, map[string]string{"weir.min": "60mbit", "weir.weight": "10000", "weir.ingress.limit-packets": "9", "weir.pinned": "true", "traefik.enable": "", "maintainer": ""}},
-		{Accept{Policy: []string{"group", "dscp"}, Labels: []string{"ofelia.*", "org.*.title", "traefik.[a-z]*", "maintainer"}}, map[string]string{"weir.dscp": "ef", "weir.pinned": "true",
+		{Rules{Policy: []string{}}, map[string]string{"weir.pinned": "true", "traefik.enable": "", "weir.min": "", "maintainer": ""}},
+		{Rules{}, map[string]string{"weir.min": "60mbit", "weir.weight": "10000", "weir.ingress.limit-packets": "9", "weir.pinned": "true", "traefik.enable": "", "maintainer": ""}},
+		{Rules{Policy: []string{"group", "dscp"}, Labels: []string{"ofelia.*", "org.*.title", "traefik.[a-z]*", "maintainer"}}, map[string]string{"weir.dscp": "ef", "weir.pinned": "true",
 			"weir.min": "", "com.docker.compose.project": "tenant-b", "traefik.enable": "true", "ofelia.job-exec.x/y.command": "rm", "org.opencontainers.image.title": "web"}},
 	} {
-		if got := test.accept.KeptLabels(given, baked); !maps.Equal(got, test.want) {
-			t.Errorf("%+v:\n%v\nwant\n%v", test.accept, got, test.want)
+		if got := test.rules.KeptLabels(given, baked); !maps.Equal(got, test.want) {
+			t.Errorf("%+v:\n%v\nwant\n%v", test.rules, got, test.want)
 		}
 	}
 }

@@ -217,7 +217,7 @@ func TestRun(t *testing.T) {
 
 // The paper's mixes, as they are delivered, can be read and have something to place.
 func TestDeliveredMixes(t *testing.T) {
-	const dir = "../../../../lab/c-balancer/"
+	const dir = "../../../lab/c-balancer/"
 	files, err := filepath.Glob(dir + "w*.yaml")
 	if err != nil || len(files) != 10 {
 		t.Fatalf("%d files, %v", len(files), err)

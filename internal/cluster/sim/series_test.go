@@ -13,7 +13,7 @@ import (
 // algorithm makes, the local search takes away at least 61 % of S. The delivered file
 // has twenty launches of each mix, which take half a minute; three are a telling part.
 func TestSOfThePapersMixes(t *testing.T) {
-	const file = "../../../../lab/c-balancer/fig10b.yaml"
+	const file = "../../../lab/c-balancer/fig10b.yaml"
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

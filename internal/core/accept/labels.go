@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package migrate
+package accept
 
 import (
 	"path"
@@ -17,7 +17,7 @@ import (
 // a project is one, and what a pattern of Labels names. The others stay behind.
 
 // Label reports whether a container may bring a label.
-func (a Accept) Label(name string) bool {
+func (a Rules) Label(name string) bool {
 	if slices.Contains(wire.Labels, name) {
 		return true
 	}
@@ -36,7 +36,7 @@ func (a Accept) Label(name string) bool {
 }
 
 // says reports whether a container may bring a field of a policy.
-func (a Accept) says(field string) bool {
+func (a Rules) says(field string) bool {
 	if a.Policy == nil {
 		return !policy.FieldOf(field).Guarded
 	}
@@ -45,7 +45,7 @@ func (a Accept) says(field string) bool {
 
 // KeptLabels returns the labels that a container brings. One that its image has too would come back
 // by the image, so it is there without a value.
-func (a Accept) KeptLabels(labels, image map[string]string) map[string]string {
+func (a Rules) KeptLabels(labels, image map[string]string) map[string]string {
 	kept := map[string]string{}
 	for name, value := range labels {
 		if a.Label(name) {
