@@ -20,16 +20,16 @@ help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: deps-build generate ## Build bin/weir, bin/weir-lab, bin/weir-kubernetes, bin/kubectl-weir, and what the cluster lab puts into images
+build: deps-build generate ## Build bin/weir, bin/weir-manager, bin/weir-lab, bin/weir-kubernetes, bin/kubectl-weir, and what the cluster lab puts into images
 	@mkdir -p bin
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/weir ./cmd/weir-lab ./cmd/weir-kubernetes ./cmd/kubectl-weir
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/weir ./cmd/weir-manager ./cmd/weir-lab ./cmd/weir-kubernetes ./cmd/kubectl-weir
 	go build -trimpath -ldflags '-s -w' -o bin/weir-counter ./internal/cluster/clustertest/counter/cmd
 
 # vm/run --arch arm64 takes these into its machine.
 .PHONY: build-arm64
-build-arm64: deps-build generate ## Build bin/arm64/weir and bin/arm64/weir-lab
+build-arm64: deps-build generate ## Build weir, weir-manager and weir-lab into bin/arm64
 	@mkdir -p bin/arm64
-	GOARCH=arm64 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/arm64/ ./cmd/weir ./cmd/weir-lab
+	GOARCH=arm64 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/arm64/ ./cmd/weir ./cmd/weir-manager ./cmd/weir-lab
 
 .PHONY: generate
 generate: deps-build ## Compile the BPF programs and what Go needs of them
@@ -53,7 +53,7 @@ check: generate deps-check ## What is looked at before the tests: format, vet, s
 	clang-format-19 --dry-run -Werror bpf/*.h bpf/*.c bpf/*/*.h bpf/*/*.c docs/examples/*/*.h
 	scripts/check-units
 	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/kubernetes-node vm/units-host vm/packages-host vm/lib.sh $(filter-out %.go scripts/skips,$(wildcard scripts/*)) .ci/run .ci/root
-	shellcheck deploy/packages/weir/postinst deploy/packages/weir/prerm deploy/packages/weir/postrm deploy/packages/weir/rpm-*
+	shellcheck $(wildcard deploy/packages/*/*inst deploy/packages/*/*rm deploy/packages/*/rpm-*)
 	go vet ./...
 	scripts/lint
 	go vet -C tools ./... && go test -C tools ./...
@@ -139,13 +139,17 @@ site: deps-build deps-check ## The documentation as a site, searchable without a
 install: build ## Install weir, its units, completions, manual pages and example configuration
 	scripts/install weir
 
+.PHONY: install-manager
+install-manager: build ## Install weir-manager, which the host of a cluster's manager needs
+	scripts/install weir-manager
+
 .PHONY: install-lab
 install-lab: build ## Install weir-lab, which weir lab and weir demo need, and its scenario files
 	scripts/install weir-lab
 
 .PHONY: uninstall
-uninstall: build ## Give the links back and remove what install and install-lab have installed; configuration and state stay
-	scripts/install --remove weir weir-lab weir-kubernetes
+uninstall: build ## Give the links back and remove what these have installed; configuration and state stay
+	scripts/install --remove weir weir-manager weir-lab weir-kubernetes
 
 .PHONY: clean
 clean: ## Remove what was built

@@ -222,15 +222,21 @@ func TestLinterHasTheRules(t *testing.T) {
 	}
 }
 
+// shared are the packages of the manager's folders that nodes have as well.
+var shared = []string{"internal/cluster/migrate/registry/access"}
+
 // TestTheDaemonIsLean: weir consists of nothing that only tries, shows or tests it, nor of
-// anything of weir-kubernetes; that one has nothing of the data plane.
+// anything of weir-manager and weir-kubernetes; those have nothing of the host's.
 func TestTheDaemonIsLean(t *testing.T) {
 	for program, without := range map[string][]string{
-		"cmd/weir":            {"kube", "lab", "dev", "test"},
+		"cmd/weir":            {"kube", "lab", "dev", "test", "cluster/manager", "cluster/bus/natsserver", "cluster/migrate/registry", "host/dataplane/fake"},
+		"cmd/weir-manager":    {"host", "kube", "lab", "dev", "test"},
 		"cmd/weir-kubernetes": {"host", "cluster", "lab", "dev", "test"},
 	} {
 		for folder, importer := range partsOf(t, program, 5) {
-			if wing, _ := wingOf(folder); slices.Contains(without, wing) || strings.HasSuffix(folder, "test") || below(folder, "internal/host/dataplane/fake") {
+			if strings.HasSuffix(folder, "test") || slices.ContainsFunc(without, func(not string) bool {
+				return below(folder, "internal/"+not) && !slices.Contains(shared, folder)
+			}) {
 				t.Errorf("%s consists of %s, by %s", program, folder, importer)
 			}
 		}

@@ -28,7 +28,7 @@ var past = map[string]string{
 	"base/cgroup/legacy.go":                   kernels,
 	"base/cgroup/memory.go":                   kernels,
 	"face/cli/simulate.go":                    users,
-	"cluster/bus/nats/server.go":              managers,
+	"cluster/bus/natsserver/server.go":        managers,
 	"cluster/manager/statedir/database.go":    managers,
 	"cluster/manager/statedir/owner.go":       managers + ", from which no path leads out",
 	"cluster/manager/statedir/restore.go":     "a folder of its own, new in one that is examined",

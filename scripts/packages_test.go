@@ -19,7 +19,7 @@ import (
 func programs(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
-	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", folder, "../cmd/weir", "../cmd/weir-lab", "../cmd/weir-kubernetes", "../cmd/kubectl-weir").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", folder, "../cmd/weir", "../cmd/weir-manager", "../cmd/weir-lab", "../cmd/weir-kubernetes", "../cmd/kubectl-weir").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return folder
@@ -74,11 +74,11 @@ func TestInstallAndPackages(t *testing.T) {
 	if err := os.WriteFile(mine, []byte("# mine\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	install("weir", "weir-lab", "weir-kubernetes")
+	install("weir", "weir-manager", "weir-lab", "weir-kubernetes")
 	if text, err := os.ReadFile(mine); err != nil || string(text) != "# mine\n" {
 		t.Errorf("weir.yaml is %q, %v", text, err)
 	}
-	install("--remove", "weir", "weir-lab", "weir-kubernetes")
+	install("--remove", "weir", "weir-manager", "weir-lab", "weir-kubernetes")
 	if left := files(t, root); !slices.Equal(left, []string{"/etc/weir/weir.yaml"}) {
 		t.Errorf("make uninstall leaves %q", left)
 	}

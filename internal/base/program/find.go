@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package program finds Weir's programs from one another. There are two: weir, which runs
-// on hosts, and weir-lab, which has the lab and the demonstration. weir hands the commands
-// "lab" and "demo" over to weir-lab, and weir-lab starts agents and managers of weir:
+// Package program finds Weir's programs from one another. Beside weir, which runs
+// on hosts, there are weir-manager, which runs a cluster's manager, and weir-lab, which has the lab
+// and the demonstration. weir hands commands over to both, and weir-lab starts agents and managers:
 //
 //	path, err := program.Find(program.Lab) // /usr/bin/weir-lab, where weir is /usr/bin/weir
 //
@@ -18,8 +18,9 @@ import (
 
 // The names of the programs' files.
 const (
-	Weir = "weir"
-	Lab  = "weir-lab"
+	Weir    = "weir"
+	Manager = "weir-manager"
+	Lab     = "weir-lab"
 )
 
 // Find returns the path of a program: beside the running one, else in PATH. The error says

@@ -13,6 +13,7 @@ import (
 	"weir/internal/api/rest"
 	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/migrate/registry"
+	"weir/internal/cluster/migrate/registry/access"
 	"weir/internal/core/refusal"
 	"weir/internal/core/wire"
 )
@@ -58,12 +59,12 @@ func (m *Manager) serveImages(w http.ResponseWriter, r *http.Request, who remote
 
 // access returns what a node may do with images now, one entry for each of its moves
 // that is under way.
-func (m *Manager) access(node string) (list []registry.Access) {
+func (m *Manager) access(node string) (list []access.Right) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, mv := range m.moves {
 		if mv.UnderWay() && !mv.DryRun && (mv.From == node || mv.To == node) {
-			list = append(list, registry.Access{Move: mv.ID, Source: mv.From == node})
+			list = append(list, access.Right{Move: mv.ID, Source: mv.From == node})
 		}
 	}
 	return list
@@ -77,7 +78,7 @@ func (m *Manager) tidyImages(ctx context.Context) {
 	tick := time.NewTicker(tidyAfter)
 	defer tick.Stop()
 	for {
-		err := errors.Join(m.images.Expire(ctx, registry.MoveRepository, keepImages), m.images.Expire(ctx, registry.BaseRepository, keepImages))
+		err := errors.Join(m.images.Expire(ctx, access.MoveRepository, keepImages), m.images.Expire(ctx, access.BaseRepository, keepImages))
 		freed := int64(0)
 		if err == nil {
 			freed, err = m.images.Collect(ctx, stillTime)

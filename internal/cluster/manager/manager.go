@@ -23,7 +23,7 @@ import (
 	"weir/internal/base/crowd"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
-	"weir/internal/cluster/bus/nats"
+	"weir/internal/cluster/bus/natsserver"
 	"weir/internal/cluster/manager/membership"
 	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/manager/planning"
@@ -206,7 +206,7 @@ func (m *Manager) openBus(ctx context.Context) error {
 		m.bus = b
 		return nil
 	}
-	s, err := nats.Serve(ctx, nats.ServerOptions{Listen: m.opts.BusListen, Dir: filepath.Join(m.opts.Dir, "bus"),
+	s, err := natsserver.Serve(ctx, natsserver.ServerOptions{Listen: m.opts.BusListen, Dir: filepath.Join(m.opts.Dir, "bus"),
 		Identity: m.members.Credentials(), Member: m.admits, Log: m.log})
 	if err != nil {
 		return err
@@ -326,7 +326,7 @@ func (m *Manager) notify() {
 // BusAddr returns the address at which the embedded bus listens, "" if there is none.
 // It is valid after Listen.
 func (m *Manager) BusAddr() string {
-	if s, ok := m.bus.(*nats.Server); ok {
+	if s, ok := m.bus.(*natsserver.Server); ok {
 		return s.Addr().String()
 	}
 	return ""

@@ -22,6 +22,7 @@ import (
 
 	"weir/internal/face/cli"
 	"weir/internal/face/cli/frame"
+	"weir/internal/face/managercli"
 	"weir/internal/kube"
 	"weir/internal/kube/plugin"
 	"weir/internal/lab/labcli"
@@ -31,11 +32,16 @@ import (
 var packages = map[string]func(edition) ([]page, error){
 	"weir": func(e edition) ([]page, error) {
 		reference, err := e.configuration("deploy/weir.yaml")
-		return append(e.tree(cli.Root(), cli.HandedOver), reference), err
+		return append(e.tree(cli.Root()), reference), err
 	},
 	"weir-lab": func(e edition) ([]page, error) {
 		// The root is that of weir, which has its own page.
-		return e.below(labcli.Root(frame.Streams{}), nil), nil
+		return e.below(labcli.Root(&frame.App{})), nil
+	},
+	"weir-manager": func(e edition) ([]page, error) {
+		// weir manager has its page in the package weir.
+		manager, _, err := managercli.Root(&frame.App{}).Find([]string{"manager"})
+		return e.below(manager), err
 	},
 	"weir-kubernetes": func(e edition) ([]page, error) {
 		return []page{

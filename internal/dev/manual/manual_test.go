@@ -13,12 +13,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/internal/face/cli"
+	"weir/internal/face/cli/frame"
 )
 
 var first = edition{"1.0", time.Unix(1764000000, 0).UTC()}
 
 // TestEveryCommand: each command of weir has a page, which has each of its flags with the text
-// that --help prints. Commands that weir hands over are in weir-lab's package.
+// that --help prints. Commands that weir hands over are in the packages of
+// the programs that have them.
 func TestEveryCommand(t *testing.T) {
 	pages := map[string]string{}
 	t.Chdir("../../..") // weir.yaml is read from there
@@ -40,7 +42,7 @@ func TestEveryCommand(t *testing.T) {
 		if text == "" {
 			t.Errorf("%s has no page", c.CommandPath())
 		}
-		if _, handed := cli.HandedOver[c.Name()]; !handed {
+		if frame.ProgramOf(c) == "" {
 			c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 				_, usage := pflag.UnquoteUsage(f)
 				if f.Name != "help" && !strings.Contains(text, line(usage)) {

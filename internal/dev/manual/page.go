@@ -28,14 +28,15 @@ type page struct{ name, section, text string }
 
 // tree returns the page of a command and those of all below it, but for the commands of the
 // root that are named in without.
-func (e edition) tree(c *cobra.Command, without map[string]string) []page {
-	return append([]page{e.command(c)}, e.below(c, without)...)
+func (e edition) tree(c *cobra.Command) []page {
+	return append([]page{e.command(c)}, e.below(c)...)
 }
 
-func (e edition) below(c *cobra.Command, without map[string]string) (pages []page) {
+// below returns the pages of the commands below one, but for those that another program has.
+func (e edition) below(c *cobra.Command) (pages []page) {
 	for _, sub := range c.Commands() {
-		if _, skip := without[sub.Name()]; !skip && sub.Name() != "help" {
-			pages = append(pages, e.tree(sub, nil)...)
+		if frame.ProgramOf(sub) == "" && sub.Name() != "help" {
+			pages = append(pages, e.tree(sub)...)
 		}
 	}
 	return pages

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +16,7 @@ import (
 	"weir/internal/core/refusal"
 	"weir/internal/face/cli"
 	"weir/internal/face/cli/frame"
+	"weir/internal/face/managercli"
 	"weir/internal/lab/labcli"
 	"weir/internal/test/goldentest"
 )
@@ -63,33 +63,41 @@ func commandReference() string {
 	return b.String()
 }
 
-// allCommands returns weir's commands with those that weir-lab has for it.
+// allCommands returns weir's commands with those that other programs have for it.
 func allCommands() *cobra.Command {
 	root := cli.Root()
-	for _, own := range labcli.Root(frame.Streams{}).Commands() {
-		i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == own.Name() })
-		root.RemoveCommand(root.Commands()[i])
-		root.AddCommand(own)
-	}
+	cli.Complete(root, labcli.Root(&frame.App{}), managercli.Root(&frame.App{}))
 	return root
 }
 
-// TestHandedOverCommands: weir's help has each command of weir-lab, with the same line,
-// and hands over no command that weir-lab lacks.
+// TestHandedOverCommands: each command that weir hands over is there in the program that it is
+// handed to, with the same line in the help, and those programs have no other.
 func TestHandedOverCommands(t *testing.T) {
 	shown := map[string]string{}
-	for _, c := range cli.Root().Commands() {
-		shown[c.Name()] = c.Short
-	}
-	has := map[string]string{}
-	for _, c := range labcli.Root(frame.Streams{}).Commands() {
-		has[c.Name()] = c.Short
-		if shown[c.Name()] != c.Short {
-			t.Errorf("weir shows %s as %q, weir-lab as %q", c.Name(), shown[c.Name()], c.Short)
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if program := frame.ProgramOf(sub); program != "" {
+				shown[program+": "+sub.CommandPath()] = sub.Short
+			}
+			visit(sub)
 		}
 	}
-	if !maps.Equal(has, cli.HandedOver) {
-		t.Errorf("weir-lab has %v, and weir hands over %v", has, cli.HandedOver)
+	visit(cli.Root())
+	has := map[string]string{}
+	for _, c := range labcli.Root(&frame.App{}).Commands() {
+		has["weir-lab: "+c.CommandPath()] = c.Short
+	}
+	for _, group := range managercli.Root(&frame.App{}).Commands() {
+		for _, c := range group.Commands() {
+			has["weir-manager: "+c.CommandPath()] = c.Short
+		}
+	}
+	if !maps.Equal(has, shown) {
+		t.Errorf("weir hands over\n%v\nand the programs have\n%v", shown, has)
+	}
+	if missing := cli.Complete(cli.Root(), labcli.Root(&frame.App{}), managercli.Root(&frame.App{})); len(missing) > 0 {
+		t.Errorf("no program has %v", missing)
 	}
 }
 

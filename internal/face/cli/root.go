@@ -2,9 +2,10 @@
 
 // Package cli is the command weir: the root of its commands, and those that ask neither an
 // agent nor a manager. hostcmd has the commands of a host, clustercmd those of a cluster,
-// auditcmd both audit logs, webcmd both pages, servecmd the agent, the manager and the migration helper; all of
-// them stand in the frame of package frame. weir hands the commands weir lab and weir demo over
-// to another program, weir-lab (package labcli).
+// auditcmd both audit logs, webcmd both pages, servecmd the agent and the migration helper; all of
+// them stand in the frame of package frame. weir hands some commands over to other programs: weir lab
+// and weir demo to weir-lab (package labcli), weir manager init, serve and restore to weir-manager
+// (package managercli).
 //
 //	weir set web --min 20mbit
 //
@@ -68,6 +69,7 @@ anyone has something to send. All rates are egress (upload): what leaves a workl
 		&cobra.Group{ID: groupRun, Title: "Run and try:"},
 	)
 	frame.SocketFlag(root, &a.Socket)
+	a.Codes = hostcmd.Codes
 
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
@@ -77,11 +79,14 @@ anyone has something to send. All rates are egress (upload): what leaves a workl
 	}
 	own, host, cluster, audit, web, serve := commands{a}, hostcmd.Commands{App: a}, clustercmd.Commands{App: a}, auditcmd.Commands{App: a}, webcmd.Commands{App: a}, servecmd.Commands{App: a}
 	manager := cluster.Manager()
-	manager.AddCommand(serve.Manager(), audit.Manager(), web.Manager())
+	manager.AddCommand(audit.Manager(), web.Manager())
+	for name := range frame.Manager.Commands {
+		manager.AddCommand(frame.Manager.Command(a, name))
+	}
 	add(groupLook, host.Status(), own.doctorCommand(), host.Get(), host.Top(), host.Explain(), host.Verify(), host.Control(), host.Usage(), host.Events(), web.Host(), audit.Host(),
 		cluster.Nodes(), cluster.Ps(), cluster.Plan(), cluster.Moves())
 	add(groupChange, host.Set(), host.Group(), host.Attach(), host.Detach(), host.Tune(), own.sdnCommand(), cluster.Migrate(), cluster.Rebalance(), own.cleanupCommand())
-	add(groupRun, serve.Agent(), own.configCommand(), manager, serve.MigrateHelper(), own.handedOver("demo"), own.handedOver("lab"),
+	add(groupRun, serve.Agent(), own.configCommand(), manager, serve.MigrateHelper(), frame.Lab.Command(a, "demo"), frame.Lab.Command(a, "lab"),
 		own.simulateCommand(), own.versionCommand(), own.completionCommand())
 	root.SetHelpCommandGroupID(groupRun)
 	return root

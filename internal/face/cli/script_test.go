@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"weir/internal/face/cli"
+	"weir/internal/face/managercli"
 	"weir/internal/lab/labcli"
 	"weir/internal/test/goldentest"
 )
@@ -28,8 +29,9 @@ const scriptsTimeout = 4 * time.Minute
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"weir":     func() { os.Exit(cli.Main()) },
-		"weir-lab": func() { os.Exit(labcli.Main()) },
+		"weir":         func() { os.Exit(cli.Main()) },
+		"weir-lab":     func() { os.Exit(labcli.Main()) },
+		"weir-manager": func() { os.Exit(managercli.Main()) },
 	})
 }
 

@@ -97,7 +97,7 @@ func newWrongHost(t *testing.T, containers ...discover.Workload) *wrongHost {
 func (h *wrongHost) weir(args ...string) (int, string) {
 	var out, errs bytes.Buffer
 	a := &frame.App{Streams: frame.Streams{Stdout: &out, Stderr: &errs}, Stdin: os.Stdin, Socket: h.socket}
-	code := run(context.Background(), a, append([]string{"--socket", h.socket}, args...))
+	code := runHere(context.Background(), a, append([]string{"--socket", h.socket}, args...))
 	return code, errs.String()
 }
 

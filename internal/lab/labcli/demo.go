@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/internal/face/cli"
 	"weir/internal/face/cli/frame"
 	"weir/internal/lab/demo"
 )
@@ -17,7 +16,7 @@ func (a app) demoCommand() *cobra.Command {
 	var noDocker bool
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: cli.HandedOver["demo"],
+		Short: frame.Lab.Commands["demo"],
 		Long: `Show Weir at work on a private host made of namespaces: an agent steers a link of
 100 Mbit/s, three workloads send as fast as they can, and are promised shares by weight,
 then a min, then a max. What arrives is shown live, compared with what was promised and

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/core/plan"
-	"weir/internal/face/cli"
 	"weir/internal/face/cli/frame"
 	"weir/internal/lab"
 )
@@ -14,7 +13,7 @@ import (
 func (a app) labCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lab",
-		Short: cli.HandedOver["lab"],
+		Short: frame.Lab.Commands["lab"],
 		Long: `Build a link and workloads out of network namespaces on this kernel, send real
 traffic, measure, and compare with what the contract promises. Nothing of the machine
 is touched and nothing is left behind. Needs root; no agent is involved.`,

@@ -5,7 +5,7 @@
 //
 //	weir lab run lab/demo/shares.yaml
 //
-// and weir becomes weir-lab, with the same arguments (internal/face/cli/handover.go). Packages
+// and weir becomes weir-lab, with the same arguments (internal/face/cli/frame/handover.go). Packages
 // lab, cluster and demo do the work. They run this program again inside of their private
 // hosts and in containers; three first arguments, which are no commands, are for that.
 package labcli
@@ -18,6 +18,7 @@ import (
 
 	"weir/internal/cluster/clustertest/counter"
 	"weir/internal/face/cli/frame"
+	"weir/internal/face/cli/hostcmd"
 	"weir/internal/lab"
 	"weir/internal/lab/cluster"
 	"weir/internal/lab/demo"
@@ -43,8 +44,9 @@ func Main() int {
 }
 
 // Root returns weir's command line as far as weir-lab has it.
-func Root(streams frame.Streams) *cobra.Command {
-	a := app{streams}
+func Root(shared *frame.App) *cobra.Command {
+	shared.Codes = hostcmd.Codes
+	a := app{shared.Streams}
 	root := frame.NewRoot("Try Weir: scenarios, clusters and a demonstration on private networks",
 		`weir-lab has the commands weir lab and weir demo, which need real traffic, containers
 and virtual machines, apart from weir, which runs on hosts as root. weir finds this

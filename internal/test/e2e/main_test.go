@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,7 +94,7 @@ func sandbox() int {
 	return 0
 }
 
-// program returns the weir to test: $WEIR_E2E_PROGRAM, one built from the source around
+// program returns the weir to test, which has weir-manager beside it: $WEIR_E2E_PROGRAM, one built from the source around
 // this package, or (in a virtual machine, where there is no source) the one in PATH. The
 // folder of one that was built is the caller's to remove.
 func program() (path, built string, err error) {
@@ -108,7 +109,7 @@ func program() (path, built string, err error) {
 	if built, err = os.MkdirTemp("", "weir-e2e-"); err != nil {
 		return "", "", err
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(built, "weir"), "weir/cmd/weir")
+	build := exec.Command("go", "build", "-o", built+"/", "weir/cmd/weir", "weir/cmd/weir-manager")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", "", errors.Join(fmt.Errorf("build weir: %w\n%s", err, out), os.RemoveAll(built))
@@ -126,6 +127,10 @@ func prepare() error {
 	if err != nil {
 		return err
 	}
+	beside, err := os.ReadFile(filepath.Join(filepath.Dir(os.Getenv(inSandbox)), "weir-manager"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a former weir is its own manager
+		return err
+	}
 	for _, m := range []struct{ kind, at, options string }{
 		{"proc", "/proc", ""},
 		{"tmpfs", "/run", "mode=755"},
@@ -139,7 +144,7 @@ func prepare() error {
 	if err := os.MkdirAll(filepath.Dir(weir), 0o755); err != nil {
 		return err
 	}
-	return errors.Join(os.WriteFile(weir, source, 0o755), addGroup())
+	return errors.Join(os.WriteFile(weir, source, 0o755), os.WriteFile(weir+"-manager", beside, 0o755), addGroup())
 }
 
 // groupName is who may use the agents' sockets, groupID its number.

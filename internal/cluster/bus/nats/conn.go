@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package nats connects a member to the bus by NATS JetStream. The server, which only the manager
+// has, is package natsserver.
 package nats
 
 import (
@@ -44,31 +46,29 @@ type Conn struct {
 	closed sync.Once
 }
 
-var (
-	_ bus.Bus   = (*Conn)(nil)
-	_ bus.Admin = (*Server)(nil)
-)
+var _ bus.Bus = (*Conn)(nil)
 
 // Dial connects a node to the server at address (host:port). If the server cannot be
 // reached now, that is tried until Close.
 func Dial(address string, id pki.Holder, log *slog.Logger) (*Conn, error) {
-	return dial(address, id, (&net.Dialer{Timeout: connectTimeout}).Dial, log)
+	return DialBy(address, id, (&net.Dialer{Timeout: connectTimeout}).Dial, log)
 }
 
-// dialer makes the connections below TLS.
-type dialer func(network, address string) (net.Conn, error)
+// Dialer makes the connections below TLS.
+type Dialer func(network, address string) (net.Conn, error)
 
 // Dial makes a function what the client's library wants.
-func (d dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
+func (d Dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
 
-func dial(address string, id pki.Holder, by dialer, log *slog.Logger) (*Conn, error) {
+// DialBy is Dial over connections that by makes.
+func DialBy(address string, id pki.Holder, by Dialer, log *slog.Logger) (*Conn, error) {
 	log = log.With("component", "bus")
 	conn, err := client.Connect("tls://"+address,
 		client.SetCustomDialer(by),
 		client.Secure(id.Client(pki.ManagerName)),
 		client.TLSHandshakeFirst(),
 		client.Name(id.Name()),
-		client.CustomInboxPrefix(inbox(id.Name())),
+		client.CustomInboxPrefix(Inbox(id.Name())),
 		client.Timeout(connectTimeout),
 		client.RetryOnFailedConnect(true),
 		client.MaxReconnects(-1),
@@ -90,10 +90,11 @@ func dial(address string, id pki.Holder, by dialer, log *slog.Logger) (*Conn, er
 	if err != nil {
 		return nil, fmt.Errorf("bus at %s: %w", address, err)
 	}
-	return newConn(conn, log)
+	return New(conn, log)
 }
 
-func newConn(conn *client.Conn, log *slog.Logger) (*Conn, error) {
+// New makes a connection of one to the server that is there already.
+func New(conn *client.Conn, log *slog.Logger) (*Conn, error) {
 	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(ackTimeout))
 	if err != nil {
 		conn.Close()
@@ -101,6 +102,9 @@ func newConn(conn *client.Conn, log *slog.Logger) (*Conn, error) {
 	}
 	return &Conn{conn: conn, js: js, log: log}, nil
 }
+
+// JetStream returns the streams as this connection may use them.
+func (c *Conn) JetStream() jetstream.JetStream { return c.js }
 
 // Connected implements bus.Bus.
 func (c *Conn) Connected() bool { return c.conn.IsConnected() }
@@ -150,8 +154,8 @@ func (c *Conn) refused() bool {
 	return err != nil && (errors.Is(err, client.ErrPermissionViolation) || strings.Contains(strings.ToLower(err.Error()), "permissions violation"))
 }
 
-// consumer makes the durable consumer of a subject.
-func (c *Conn) consumer(ctx context.Context, subject wire.Subject, durable string) error {
+// Consumer makes the durable consumer of a subject, which only the manager may.
+func (c *Conn) Consumer(ctx context.Context, subject wire.Subject, durable string) error {
 	letter, _, _ := strings.Cut(string(subject), ".")
 	_, err := c.js.CreateOrUpdateConsumer(ctx, letter, jetstream.ConsumerConfig{
 		Durable:       durable,
@@ -189,7 +193,7 @@ func (c *Conn) Subscribe(ctx context.Context, durable string, subject wire.Subje
 func (c *Conn) consume(ctx context.Context, durable string, subject wire.Subject, handler bus.Handler) error {
 	topic, node, _ := subject.Split()
 	if topic != wire.Orders || node != durable {
-		if err := c.consumer(ctx, subject, durable); err != nil {
+		if err := c.Consumer(ctx, subject, durable); err != nil {
 			return err
 		}
 	}
@@ -242,3 +246,6 @@ func deliver(ctx context.Context, m jetstream.Msg, in bus.Message, handler bus.H
 	defer slow.Stop()
 	return bus.Deliver(ctx, in, handler)
 }
+
+// Inbox returns the prefix of the subjects at which a member takes answers.
+func Inbox(member string) string { return "_INBOX_" + member }

@@ -13,7 +13,7 @@ import (
 	"github.com/docker/docker/api/types/image"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/migrate/registry"
+	"weir/internal/cluster/migrate/registry/access"
 )
 
 // untagTimeout bounds how long it may take to remove a name after the caller has
@@ -25,9 +25,9 @@ const untagTimeout = 10 * time.Second
 func committed(o migrate.Order) string {
 	switch o.Approach {
 	case migrate.ApproachCommit:
-		return o.Registry + "/" + registry.MoveRepository + ":" + o.Move
+		return o.Registry + "/" + access.MoveRepository + ":" + o.Move
 	case migrate.ApproachExport:
-		return registry.MoveRepository + ":" + o.Move
+		return access.MoveRepository + ":" + o.Move
 	}
 	return ""
 }
@@ -44,10 +44,10 @@ func digested(o migrate.Order) string {
 
 // base returns the reference of a container's image in the registry. It has the
 // move's own name: no other move can put another image there.
-func base(o migrate.Order) string { return o.Registry + "/" + registry.BaseRepository + ":" + o.Move }
+func base(o migrate.Order) string { return o.Registry + "/" + access.BaseRepository + ":" + o.Move }
 
 // hint returns the reference by which a target tells its registry which layers it has.
-func hint(o migrate.Order) string { return base(o) + registry.HintSuffix }
+func hint(o migrate.Order) string { return base(o) + access.HintSuffix }
 
 // brought returns a name of an image that came here for a migration, until that is
 // over: if it fails, the image goes.

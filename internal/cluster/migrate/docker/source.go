@@ -21,7 +21,7 @@ import (
 	"weir/internal/cluster/migrate/docker/daemon"
 	"weir/internal/cluster/migrate/pack"
 	"weir/internal/cluster/migrate/process"
-	"weir/internal/cluster/migrate/registry"
+	"weir/internal/cluster/migrate/registry/access"
 	"weir/internal/cluster/migrate/remains"
 )
 
@@ -344,7 +344,7 @@ func (e *Engine) forget(ctx context.Context, o migrate.Order) (out migrate.Outco
 	}
 	e.removeImage(ctx, committed(o))
 	e.untagPassing(ctx, o)
-	if strings.Contains(o.Container.Image, registry.MoveRepository+":") {
+	if strings.Contains(o.Container.Image, access.MoveRepository+":") {
 		e.removeImage(ctx, o.Container.Image) // of its last journey
 	}
 	if image, err := e.client.ImageInspect(ctx, o.Container.ImageID); err == nil && strings.HasPrefix(o.Container.Image, "sha256:") && len(image.RepoTags) == 0 {

@@ -15,14 +15,15 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/cluster/migrate/registry/access"
 	"weir/internal/core/bound"
 	"weir/internal/test/boundtest"
 )
 
 // member serves a registry to a node with rights.
-func member(t *testing.T, r *Registry, node string, access ...Access) client {
+func member(t *testing.T, r *Registry, node string, rights ...access.Right) client {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.Serve(w, q, Client{Node: node, Access: access}) }))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.Serve(w, q, Client{Node: node, Access: rights}) }))
 	t.Cleanup(s.Close)
 	return client{t, s.URL}
 }
@@ -48,13 +49,13 @@ func manifestOf(config, layer []byte) []byte {
 // images, the target can write none of the source's, and no member deletes one.
 func TestOnlyASourcePushesAndItsTargetPulls(t *testing.T) {
 	r := opened(t, Quota{})
-	source := member(t, r, "a", Access{Move: "m-1", Source: true})
-	target := member(t, r, "b", Access{Move: "m-1"})
-	other := member(t, r, "c", Access{Move: "m-2", Source: true}, Access{Move: "m-3"})
+	source := member(t, r, "a", access.Right{Move: "m-1", Source: true})
+	target := member(t, r, "b", access.Right{Move: "m-1"})
+	other := member(t, r, "c", access.Right{Move: "m-2", Source: true}, access.Right{Move: "m-3"})
 	idle := member(t, r, "d")
 	layer, evil := []byte("layer"), []byte("evil")
 	config := []byte(`{"architecture":"amd64","os":"linux","rootfs":{"type":"layers"}}`)
-	for _, repository := range []string{MoveRepository, BaseRepository} {
+	for _, repository := range []string{access.MoveRepository, access.BaseRepository} {
 		source.pushImage(repository, "m-1", layer)
 		other.pushImage(repository, "m-2", evil)
 	}
@@ -67,7 +68,7 @@ func TestOnlyASourcePushesAndItsTargetPulls(t *testing.T) {
 	}
 	target.do("GET", target.base+"/v2/weir-move/manifests/"+manifest, "", nil, http.StatusOK)
 	target.do("GET", target.base+"/v2/weir-move/blobs/"+digestOf(layer), "", nil, http.StatusOK)
-	target.pushImage(BaseRepository, "m-1"+HintSuffix, layer)
+	target.pushImage(access.BaseRepository, "m-1"+access.HintSuffix, layer)
 	body := manifestOf(config, evil)
 	for name, x := range map[string]struct {
 		as           client
@@ -129,30 +130,30 @@ func TestOnlyASourcePushesAndItsTargetPulls(t *testing.T) {
 // need not send again.
 func TestSourcesLearnNothingOfOthers(t *testing.T) {
 	r := opened(t, Quota{})
-	source := member(t, r, "a", Access{Move: "m-1", Source: true})
-	target := member(t, r, "b", Access{Move: "m-1"}, Access{Move: "m-4", Source: true})
-	other := member(t, r, "c", Access{Move: "m-2", Source: true})
+	source := member(t, r, "a", access.Right{Move: "m-1", Source: true})
+	target := member(t, r, "b", access.Right{Move: "m-1"}, access.Right{Move: "m-4", Source: true})
+	other := member(t, r, "c", access.Right{Move: "m-2", Source: true})
 	layer, config := []byte("layer"), []byte(`{"architecture":"amd64","os":"linux","rootfs":{"type":"layers"}}`)
-	source.pushImage(MoveRepository, "m-1", layer)
+	source.pushImage(access.MoveRepository, "m-1", layer)
 	at := func(c client, repository string, data []byte) string {
 		return c.base + "/v2/" + repository + "/blobs/" + digestOf(data)
 	}
 	mount := func(c client, data []byte) string {
 		return c.base + "/v2/weir-base/blobs/uploads/?from=weir-move&mount=" + digestOf(data)
 	}
-	other.do("HEAD", at(other, MoveRepository, layer), "", nil, http.StatusNotFound)
+	other.do("HEAD", at(other, access.MoveRepository, layer), "", nil, http.StatusNotFound)
 	other.do("POST", mount(other, layer), "", nil, http.StatusAccepted)
-	other.pushBlob(MoveRepository, config)
+	other.pushBlob(access.MoveRepository, config)
 	other.do("PUT", other.base+"/v2/weir-move/manifests/m-2", manifestKind, manifestOf(config, layer), http.StatusBadRequest)
 
-	source.do("HEAD", at(source, MoveRepository, layer), "", nil, http.StatusOK)
+	source.do("HEAD", at(source, access.MoveRepository, layer), "", nil, http.StatusOK)
 	source.do("POST", mount(source, layer), "", nil, http.StatusCreated)
-	target.do("GET", at(target, MoveRepository, layer), "", nil, http.StatusOK)
-	later := member(t, r, "b", Access{Move: "m-4", Source: true})
-	later.do("HEAD", at(later, MoveRepository, layer), "", nil, http.StatusOK)
+	target.do("GET", at(target, access.MoveRepository, layer), "", nil, http.StatusOK)
+	later := member(t, r, "b", access.Right{Move: "m-4", Source: true})
+	later.do("HEAD", at(later, access.MoveRepository, layer), "", nil, http.StatusOK)
 
-	other.pushBlob(MoveRepository, layer) // it has it too
-	other.do("HEAD", at(other, MoveRepository, layer), "", nil, http.StatusOK)
+	other.pushBlob(access.MoveRepository, layer) // it has it too
+	other.do("HEAD", at(other, access.MoveRepository, layer), "", nil, http.StatusOK)
 	other.do("PUT", other.base+"/v2/weir-move/manifests/m-2", manifestKind, manifestOf(config, layer), http.StatusCreated)
 }
 
@@ -160,7 +161,7 @@ func TestSourcesLearnNothingOfOthers(t *testing.T) {
 // an engine is told which, and what was refused leaves nothing on the disk.
 func TestNoNodeFillsTheDisk(t *testing.T) {
 	r := opened(t, Quota{NodeBytes: 100_000, Bytes: 150_000, FreeBytes: 1, Uploads: 3, Tags: 2})
-	a, b := member(t, r, "a", Access{Move: "m-1", Source: true}), member(t, r, "b", Access{Move: "m-2", Source: true})
+	a, b := member(t, r, "a", access.Right{Move: "m-1", Source: true}), member(t, r, "b", access.Right{Move: "m-2", Source: true})
 	says := func(resp *http.Response, words ...string) {
 		t.Helper()
 		text, err := io.ReadAll(resp.Body)
@@ -202,10 +203,10 @@ func TestNoNodeFillsTheDisk(t *testing.T) {
 	if err != nil || left > 1000 {
 		t.Errorf("%d bytes of it are left, %v", left, err)
 	}
-	a.pushBlob(MoveRepository, bytes.Repeat([]byte("a"), 90_000))
+	a.pushBlob(access.MoveRepository, bytes.Repeat([]byte("a"), 90_000))
 	upload(a, 20_000, http.StatusTooManyRequests)
 	says(upload(b, 70_000, http.StatusInsufficientStorage), "150 kB", "manager.images.total")
-	b.pushBlob(MoveRepository, []byte("small"))
+	b.pushBlob(access.MoveRepository, []byte("small"))
 	if u := r.Usage(); u.Bytes != 90_005 || u.Nodes["a"] != 90_000 || u.Nodes["b"] != 5 {
 		t.Errorf("%+v", u)
 	}
@@ -214,18 +215,18 @@ func TestNoNodeFillsTheDisk(t *testing.T) {
 	}
 	says(b.do("POST", b.base+"/v2/weir-move/blobs/uploads/", "", nil, http.StatusTooManyRequests), "3 uploads")
 	r.dropIdle(t.Context(), 0)
-	b.pushImage(MoveRepository, "m-2", []byte("one"))
-	b.pushImage(BaseRepository, "m-2", []byte("one"))
-	c := member(t, r, "c", Access{Move: "m-3", Source: true})
+	b.pushImage(access.MoveRepository, "m-2", []byte("one"))
+	b.pushImage(access.BaseRepository, "m-2", []byte("one"))
+	c := member(t, r, "c", access.Right{Move: "m-3", Source: true})
 	config := []byte(`{"architecture":"amd64","os":"linux","rootfs":{"type":"layers"}}`)
 	says(c.do("PUT", c.base+"/v2/weir-move/manifests/m-3", manifestKind, manifestOf(config, []byte("one")), http.StatusInsufficientStorage), "holds 2 images")
-	b.pushImage(MoveRepository, "m-2", []byte("again"))
+	b.pushImage(access.MoveRepository, "m-2", []byte("again"))
 }
 
 // TestAFullDiskIsToldBeforeItIsFull: a floor of free bytes stays.
 func TestAFullDiskIsToldBeforeItIsFull(t *testing.T) {
 	r := opened(t, Quota{FreeBytes: 1 << 60})
-	a := member(t, r, "a", Access{Move: "m-1", Source: true})
+	a := member(t, r, "a", access.Right{Move: "m-1", Source: true})
 	resp := a.do("POST", a.base+"/v2/weir-move/blobs/uploads/", "", nil, http.StatusInsufficientStorage)
 	if text, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(text), "manager.images.keep_free") {
 		t.Errorf("%q, %v", text, err)
@@ -239,7 +240,7 @@ func TestWhoseTheImagesAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	member(t, r, "a", Access{Move: "m-1", Source: true}).pushImage(MoveRepository, "m-1", bytes.Repeat([]byte("a"), 10_000))
+	member(t, r, "a", access.Right{Move: "m-1", Source: true}).pushImage(access.MoveRepository, "m-1", bytes.Repeat([]byte("a"), 10_000))
 	before := r.Usage()
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
@@ -251,7 +252,7 @@ func TestWhoseTheImagesAre(t *testing.T) {
 	if after := r.Usage(); after.Nodes["a"] != before.Nodes["a"] || after.Nodes["a"] < 10_000 || after.Bytes != before.Bytes {
 		t.Errorf("%+v, then %+v", before, after)
 	}
-	if err := r.Expire(t.Context(), MoveRepository, -time.Second); err != nil {
+	if err := r.Expire(t.Context(), access.MoveRepository, -time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if freed, err := r.Collect(t.Context(), 0); err != nil || freed != before.Bytes {
@@ -287,7 +288,7 @@ func FuzzRequests(f *testing.F) {
 		boundtest.Hold(t, func() {
 			victim := client{t, served.URL}
 			if want == "" {
-				victim.pushImage(MoveRepository, "m-2", []byte("the victim's"))
+				victim.pushImage(access.MoveRepository, "m-2", []byte("the victim's"))
 				want = victim.do("HEAD", served.URL+"/v2/weir-move/manifests/m-2", "", nil, http.StatusOK).Header.Get("Docker-Content-Digest")
 			}
 			q, err := http.NewRequest(method, "http://registry"+path, bytes.NewReader(data))
@@ -295,7 +296,7 @@ func FuzzRequests(f *testing.F) {
 				return
 			}
 			q.Header.Set("Content-Type", kind)
-			r.Serve(httptest.NewRecorder(), q, Client{Node: "a", Access: []Access{{Move: "m-1", Source: true}, {Move: "m-3"}}})
+			r.Serve(httptest.NewRecorder(), q, Client{Node: "a", Access: []access.Right{{Move: "m-1", Source: true}, {Move: "m-3"}}})
 			if got := victim.do("HEAD", served.URL+"/v2/weir-move/manifests/m-2", "", nil, http.StatusOK).Header.Get("Docker-Content-Digest"); got != want {
 				t.Fatalf("another's image was %s and is %s", want, got)
 			}

@@ -6,11 +6,11 @@
 // that is there already is not sent again.
 //
 //	r, err := registry.Open("/var/lib/weir/registry", registry.Quota{NodeBytes: 20e9})
-//	r.Serve(w, q, registry.Client{Node: "a", Access: []registry.Access{{Move: "m-7f2c", Source: true}}})
+//	r.Serve(w, q, registry.Client{Node: "a", Access: []access.Right{{Move: "m-7f2c", Source: true}}})
 //
 // A node that is the source of move m-7f2c may push weir-move:m-7f2c and
 // weir-base:m-7f2c, its target may pull them, and no other node can do anything with
-// them; no node may delete one (access.go). Bytes of a node and of all, uploads and
+// them; no node may delete one (package access). Bytes of a node and of all, uploads and
 // images are bounded (quota.go).
 //
 // Layers go to disk as they come, so memory stays small whatever an image's size. The

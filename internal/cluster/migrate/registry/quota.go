@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+
+	"weir/internal/cluster/migrate/registry/access"
 )
 
 // Quota bounds what nodes may fill the registry with. 0 = the default.
@@ -76,11 +78,11 @@ func full(format string, args ...any) *refusal {
 
 // unknown returns the answer about an object that is not there, or that the client
 // may not see.
-func unknown(r Request) *refusal {
+func unknown(r access.Request) *refusal {
 	switch r.Kind {
-	case Manifest:
+	case access.Manifest:
 		return &refusal{http.StatusNotFound, "MANIFEST_UNKNOWN", "manifest unknown"}
-	case Chunk:
+	case access.Chunk:
 		return &refusal{http.StatusNotFound, "BLOB_UPLOAD_UNKNOWN", "blob upload unknown to registry"}
 	default:
 		return &refusal{http.StatusNotFound, "BLOB_UNKNOWN", "blob unknown to registry"}

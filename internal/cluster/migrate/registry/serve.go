@@ -15,6 +15,7 @@ import (
 	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
 
+	"weir/internal/cluster/migrate/registry/access"
 	"weir/internal/core/bound"
 )
 
@@ -26,7 +27,7 @@ const (
 // Client says which node makes a request, and what it may do.
 type Client struct {
 	Node   string
-	Access []Access
+	Access []access.Right
 	All    bool // may do everything
 }
 
@@ -37,7 +38,7 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 
 // Serve answers a client as far as its rights and the quota go.
 func (r *Registry) Serve(w http.ResponseWriter, q *http.Request, c Client) {
-	request, ok := Parse(q)
+	request, ok := access.Parse(q)
 	if !ok && !c.All {
 		r.deny(w, denied("a node asks for images and layers by their names only"))
 		return
@@ -47,13 +48,13 @@ func (r *Registry) Serve(w http.ResponseWriter, q *http.Request, c Client) {
 		return
 	}
 	switch {
-	case request.Kind == Begin:
+	case request.Kind == access.Begin:
 		r.begin(w, q, request, c)
-	case request.Kind == Chunk && !request.reads():
+	case request.Kind == access.Chunk && !request.Reads():
 		r.chunk(w, q, request, c)
-	case request.Kind == Manifest && request.Method == http.MethodPut:
+	case request.Kind == access.Manifest && request.Method == http.MethodPut:
 		r.putManifest(w, q, request, c)
-	case request.Kind == Blob:
+	case request.Kind == access.Blob:
 		if request.Method == http.MethodHead {
 			r.usage.touch(request.Reference) // who pushes an image relies on it from now on
 		}
@@ -77,18 +78,18 @@ func (r *Registry) deny(w http.ResponseWriter, why *refusal) {
 }
 
 // permit says why a client may not make a request, nil if it may.
-func (r *Registry) permit(ctx context.Context, request Request, c Client) *refusal {
+func (r *Registry) permit(ctx context.Context, request access.Request, c Client) *refusal {
 	if c.All {
 		return nil
 	}
-	allowed := request.Kind == Ping && request.reads()
+	allowed := request.Kind == access.Ping && request.Reads()
 	for _, a := range c.Access {
 		if !a.Allows(request) {
 			continue
 		}
 		// An object that is asked for by digest has to be part of an image of the move, or the
 		// node has had it: or it would learn what the others have.
-		if by := request.Digest && request.reads(); !by || r.holds(ctx, a, request) || request.Method == http.MethodHead && r.usage.shown(request.Reference, c.Node) {
+		if by := request.Digest && request.Reads(); !by || r.holds(ctx, a, request) || request.Method == http.MethodHead && r.usage.shown(request.Reference, c.Node) {
 			allowed = true
 		} else if !allowed {
 			return unknown(request)
@@ -97,7 +98,7 @@ func (r *Registry) permit(ctx context.Context, request Request, c Client) *refus
 	if !allowed {
 		return denied("node %s has no move under way that this belongs to: only its source may push an image, only its target may pull it, and no node may delete one", c.Node)
 	}
-	if request.Kind == Chunk {
+	if request.Kind == access.Chunk {
 		r.usage.mu.Lock()
 		up := r.usage.uploads[request.Reference]
 		r.usage.mu.Unlock()
@@ -115,7 +116,7 @@ func (r *Registry) mayKnow(ctx context.Context, repository, id string, c Client)
 		return true
 	}
 	for _, a := range c.Access {
-		if r.holds(ctx, a, Request{Repository: repository, Reference: id}) {
+		if r.holds(ctx, a, access.Request{Repository: repository, Reference: id}) {
 			return true
 		}
 	}
@@ -123,8 +124,8 @@ func (r *Registry) mayKnow(ctx context.Context, repository, id string, c Client)
 }
 
 // holds says whether a digest is part of the move's image in a repository.
-func (r *Registry) holds(ctx context.Context, a Access, request Request) bool {
-	for _, tag := range []string{a.Move, a.Move + HintSuffix} {
+func (r *Registry) holds(ctx context.Context, a access.Right, request access.Request) bool {
+	for _, tag := range []string{a.Move, a.Move + access.HintSuffix} {
 		found := false
 		err := r.walk(ctx, request.Repository, tag, func(d digest.Digest) { found = found || d.String() == request.Reference })
 		if err == nil && found {
@@ -176,10 +177,10 @@ func references(ctx context.Context, manifests distribution.ManifestService, at 
 }
 
 // begin begins an upload, if the quota has room for another.
-func (r *Registry) begin(w http.ResponseWriter, q *http.Request, request Request, c Client) {
+func (r *Registry) begin(w http.ResponseWriter, q *http.Request, request access.Request, c Client) {
 	from := q.URL.Query().Get("from")
-	if !c.All && from != "" && from != BaseRepository && from != MoveRepository {
-		r.deny(w, denied("layers are mounted from %s and %s only", BaseRepository, MoveRepository))
+	if !c.All && from != "" && from != access.BaseRepository && from != access.MoveRepository {
+		r.deny(w, denied("layers are mounted from %s and %s only", access.BaseRepository, access.MoveRepository))
 		return
 	}
 	u := r.usage
@@ -218,7 +219,7 @@ func (r *Registry) begin(w http.ResponseWriter, q *http.Request, request Request
 }
 
 // chunk takes a piece of an upload, its end, or its being given up.
-func (r *Registry) chunk(w http.ResponseWriter, q *http.Request, request Request, c Client) {
+func (r *Registry) chunk(w http.ResponseWriter, q *http.Request, request access.Request, c Client) {
 	u := r.usage
 	u.mu.Lock()
 	up := u.uploads[request.Reference]
@@ -255,7 +256,7 @@ func (r *Registry) dropUpload(ctx context.Context, repository, id string) {
 }
 
 // putManifest stores a manifest, by which an image is there.
-func (r *Registry) putManifest(w http.ResponseWriter, q *http.Request, request Request, c Client) {
+func (r *Registry) putManifest(w http.ResponseWriter, q *http.Request, request access.Request, c Client) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, q.Body, maxManifest))
 	if err != nil {
 		(&refusal{http.StatusBadRequest, "MANIFEST_INVALID", fmt.Sprintf("a manifest has at most %d bytes: %v", maxManifest, err)}).write(w)
@@ -313,9 +314,9 @@ func (r *Registry) foreign(q *http.Request, repository string, text []byte, c Cl
 }
 
 // tooMany says why there cannot be another tag, nil if there can. The lock is held.
-func (r *Registry) tooMany(ctx context.Context, request Request) *refusal {
+func (r *Registry) tooMany(ctx context.Context, request access.Request) *refusal {
 	all, known := 0, false
-	for _, repository := range []string{BaseRepository, MoveRepository} {
+	for _, repository := range []string{access.BaseRepository, access.MoveRepository} {
 		list, err := r.tags(ctx, repository)
 		if err != nil {
 			return full("the manager's image registry cannot list its images: %v", err)

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"weir/internal/base/crowd/crowdtest"
-	"weir/internal/cluster/migrate/registry"
+	"weir/internal/cluster/migrate/registry/access"
 )
 
 // TestWhatRefusalsCost: a request to the engine's registry without the password of a move, or
 // for something else, costs little, and none of its body is read.
 func TestWhatRefusalsCost(t *testing.T) {
 	r := New(Options{Log: slog.New(slog.DiscardHandler)})
-	login := r.passes.issue(registry.Access{Move: "m-1"}, time.Now())
+	login := r.passes.issue(access.Right{Move: "m-1"}, time.Now())
 	h := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if r.hasPass(w, q) {
 			t.Errorf("%s %s was let in", q.Method, q.URL.Path)

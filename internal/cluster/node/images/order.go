@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/migrate/registry"
+	"weir/internal/cluster/migrate/registry/access"
 	"weir/internal/core/wire"
 )
 
@@ -51,7 +51,7 @@ func (r *Registry) login(order wire.Move, source bool) migrate.Login {
 	if order.Registry != wire.OwnRegistry || r.listener == nil {
 		return migrate.Login{}
 	}
-	return r.passes.issue(registry.Access{Move: order.ID, Source: source}, time.Now())
+	return r.passes.issue(access.Right{Move: order.ID, Source: source}, time.Now())
 }
 
 // Usable returns the registry for an order, "" if it is out of reach and the move can do

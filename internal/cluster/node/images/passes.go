@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/migrate/registry"
+	"weir/internal/cluster/migrate/registry/access"
 )
 
 // passLife is how long a pass stays valid after it was last handed out: longer than
@@ -29,18 +29,18 @@ type passes struct {
 }
 
 type pass struct {
-	access   registry.Access
+	right    access.Right
 	password string
 	hash     [sha256.Size]byte
 	until    time.Time
-	pulls    *registry.Allowance // nil: it pulls nothing
+	pulls    *access.Allowance // nil: it pulls nothing
 }
 
 // issue returns the login for a move, made when it is asked for first.
-func (p *passes) issue(access registry.Access, now time.Time) migrate.Login {
-	user := access.Move + ".target"
-	if access.Source {
-		user = access.Move + ".source"
+func (p *passes) issue(right access.Right, now time.Time) migrate.Login {
+	user := right.Move + ".target"
+	if right.Source {
+		user = right.Move + ".source"
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *passes) issue(access registry.Access, now time.Time) migrate.Login {
 	}
 	one := p.list[user]
 	if one == nil {
-		one = &pass{access: access, password: rand.Text()}
+		one = &pass{right: right, password: rand.Text()}
 		one.hash = sha256.Sum256([]byte(one.password))
 		p.list[user] = one
 	}
@@ -67,12 +67,12 @@ func (p *passes) allow(l migrate.Login, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if one := p.list[l.User]; one != nil && one.pulls == nil {
-		one.pulls = registry.NewAllowance(bytes)
+		one.pulls = access.NewAllowance(bytes)
 	}
 }
 
 // allowance returns the allowance of the pass that a request shows, nil if it has none.
-func (p *passes) allowance(q *http.Request) *registry.Allowance {
+func (p *passes) allowance(q *http.Request) *access.Allowance {
 	user, _, _ := q.BasicAuth()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +91,7 @@ func (p *passes) revoke(l migrate.Login) {
 
 // check returns what a request may do by the pass that it shows; ok is false if it shows none.
 // How long it takes says nothing of a password.
-func (p *passes) check(q *http.Request, now time.Time) (access registry.Access, ok bool) {
+func (p *passes) check(q *http.Request, now time.Time) (right access.Right, ok bool) {
 	user, password, given := q.BasicAuth()
 	hash := sha256.Sum256([]byte(password))
 	p.mu.Lock()
@@ -101,5 +101,5 @@ func (p *passes) check(q *http.Request, now time.Time) (access registry.Access, 
 		one = &pass{} // no password has this hash
 	}
 	same := subtle.ConstantTimeCompare(hash[:], one.hash[:]) == 1
-	return one.access, given && known && same && now.Before(one.until)
+	return one.right, given && known && same && now.Before(one.until)
 }

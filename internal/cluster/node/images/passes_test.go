@@ -10,16 +10,16 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/migrate/registry"
+	"weir/internal/cluster/migrate/registry/access"
 )
 
 // TestPassesEnd: a password counts until it is revoked, and not for longer than passLife
 // after it was last handed out.
 func TestPassesEnd(t *testing.T) {
 	r := New(Options{Log: slog.New(slog.DiscardHandler)})
-	access := registry.Access{Move: "m-1", Source: true}
-	old := r.passes.issue(registry.Access{Move: "m-0", Source: true}, time.Now().Add(-passLife-time.Second))
-	login := r.passes.issue(access, time.Now().Add(-passLife+time.Minute))
+	mine := access.Right{Move: "m-1", Source: true}
+	old := r.passes.issue(access.Right{Move: "m-0", Source: true}, time.Now().Add(-passLife-time.Second))
+	login := r.passes.issue(mine, time.Now().Add(-passLife+time.Minute))
 	for name, x := range map[string]struct {
 		login  migrate.Login
 		status int
@@ -28,14 +28,14 @@ func TestPassesEnd(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, status, x.status)
 		}
 	}
-	if again := r.passes.issue(access, time.Now()); again != login {
+	if again := r.passes.issue(mine, time.Now()); again != login {
 		t.Errorf("%v, and %v for the same move", login, again)
 	}
 	r.Revoke(login)
 	if status := ask(r, login); status != http.StatusUnauthorized {
 		t.Errorf("a password that was revoked is answered %d", status)
 	}
-	if anew := r.passes.issue(access, time.Now()); anew.Password == login.Password {
+	if anew := r.passes.issue(mine, time.Now()); anew.Password == login.Password {
 		t.Error("a password that was revoked is handed out again")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"weir/internal/base/crowd"
-	"weir/internal/cluster/migrate/registry"
+	"weir/internal/cluster/migrate/registry/access"
 	"weir/internal/cluster/pki"
 )
 
@@ -82,7 +82,7 @@ func (r *Registry) Serve(ctx context.Context) {
 			p.Out.Host = p.In.Host // where an upload goes on is said by this name
 			p.SetXForwarded()
 		},
-		Transport: registry.Watch(transport),
+		Transport: access.Watch(transport),
 		ErrorLog:  slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			if ctx.Err() == nil {
@@ -124,7 +124,7 @@ const refusedEvery = 100
 // hasPass reports whether a request to the registry has a pass for what it asks; if not, it
 // is answered here.
 func (r *Registry) hasPass(w http.ResponseWriter, q *http.Request) bool {
-	access, ok := r.passes.check(q, time.Now())
+	right, ok := r.passes.check(q, time.Now())
 	if !ok {
 		if _, _, given := q.BasicAuth(); given || q.URL.Path != rootPath {
 			r.refuse(q, "it shows no password of a move under way")
@@ -136,8 +136,8 @@ func (r *Registry) hasPass(w http.ResponseWriter, q *http.Request) bool {
 		_, _ = io.WriteString(w, `{"errors":[{"code":"UNAUTHORIZED","message":"the agent gives this node's engine a password for each move; there is no other way in"}]}`)
 		return false
 	}
-	if request, known := registry.Parse(q); !known || !access.Allows(request) {
-		r.refuse(q, "it is not about the image of move "+access.Move)
+	if request, known := access.Parse(q); !known || !right.Allows(request) {
+		r.refuse(q, "it is not about the image of move "+right.Move)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, `{"errors":[{"code":"DENIED","message":"this password is for the image of one move"}]}`)

@@ -13,15 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/api"
-	"weir/internal/cluster/manager"
-	"weir/internal/cluster/manager/statedir"
 	"weir/internal/core/wire"
 	"weir/internal/face/cli/frame"
 	"weir/internal/face/cli/human"
 )
 
-// Manager makes weir manager with the commands below it, but for those of other packages.
-func (a Commands) Manager() *cobra.Command {
+// Group makes weir manager without a command below it.
+func Group() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "manager",
 		Short: "Manage a cluster of nodes",
@@ -29,44 +27,13 @@ func (a Commands) Manager() *cobra.Command {
 containers from one to another when the manager says so. docs/cluster.md shows how.`,
 	}
 	frame.AsGroup(c)
-	c.AddCommand(a.managerInitCommand(), a.managerStatusCommand(), a.managerTokenCommand(), a.managerRemoveCommand(), a.managerRotateCommand(), a.managerSnapshotCommand(), a.managerRestoreCommand())
 	return c
 }
 
-func (a Commands) managerInitCommand() *cobra.Command {
-	var dir string
-	first := tokenUses(1)
-	c := &cobra.Command{
-		Use:   "init",
-		Short: "Make a new cluster: its authority and a first token",
-		Long: `Make a new cluster: an authority that signs the certificates of all nodes, and a first
-token by which a node joins within a day. Nothing is started.`,
-		Example: `  weir manager init
-  weir manager init --uses 5
-  weir manager serve`,
-		Args: frame.Names(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			token, err := manager.InitFor(dir, int(first), time.Now())
-			if err == nil {
-				err = statedir.HandOver(dir)
-			}
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(a.Stdout, `made a cluster in %s; keep ca.key there secret, and a copy of it elsewhere
-
-start its manager:           weir manager serve     (or: systemctl start weir-manager)
-join, on each node, with:    weir agent ... --manager HOST:%d --token-file FILE
-where FILE holds this token, for %s within 24 hours
-(more: weir manager token create):
-
-%s
-`, dir, manager.DefaultPort, first.nodes(), token)
-			return nil
-		},
-	}
-	c.Flags().StringVar(&dir, "state-dir", statedir.Default, "`FOLDER` for keys and database")
-	c.Flags().Var(&first, "uses", "`NUMBER` of nodes that may join by the first token, or unlimited")
+// Manager makes weir manager with the commands below it that ask a manager.
+func (a Commands) Manager() *cobra.Command {
+	c := Group()
+	c.AddCommand(a.managerStatusCommand(), a.managerTokenCommand(), a.managerRemoveCommand(), a.managerRotateCommand(), a.managerSnapshotCommand())
 	return c
 }
 

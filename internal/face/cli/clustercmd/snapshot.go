@@ -3,19 +3,12 @@
 package clustercmd
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"weir/internal/base/atomicfile"
-	"weir/internal/base/safepath"
-	"weir/internal/cluster/manager"
-	"weir/internal/cluster/manager/statedir"
 	"weir/internal/core/refusal"
 	"weir/internal/face/cli/frame"
 	"weir/internal/face/cli/human"
@@ -56,63 +49,4 @@ FILE - is standard output, to be encrypted by another program.`,
 	a.ManagerSocketFlag(c)
 	c.ValidArgsFunction = nil
 	return c
-}
-
-func (a Commands) managerRestoreCommand() *cobra.Command {
-	var o statedir.RestoreOptions
-	c := &cobra.Command{
-		Use:   "restore FILE",
-		Short: "Make a manager's state out of a snapshot",
-		Long: `Make the state of a manager out of what weir manager snapshot wrote, where its disk was
-lost or on another host with the same address. All of it is checked before anything is
-put in place. Nodes go on without joining again, and say what became of the moves.
-
-Nodes that were removed after the snapshot are members again: remove them again. Nodes
-that joined after it join anew. All tokens are revoked. FILE - is standard input.`,
-		Example: `  weir manager restore /var/backups/weir-manager.snapshot
-  weir manager restore weir-manager.snapshot --dry-run`,
-		Args: frame.Names("FILE"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			var in io.Reader = os.Stdin
-			if args[0] != "-" {
-				f, err := safepath.Open(args[0]) // it has the keys of the cluster
-				if errors.Is(err, fs.ErrNotExist) {
-					return &refusal.Error{Kind: refusal.Unknown, Field: "FILE", Value: args[0], Msg: "there is no such file", Remedy: "weir manager snapshot FILE writes one"}
-				}
-				if err != nil {
-					return err
-				}
-				defer f.Close()
-				in = f
-			}
-			o.Name = args[0]
-			r, err := manager.Restore(in, o)
-			if err != nil {
-				return err
-			}
-			fmt.Fprint(a.Stdout, renderRestored(r, o))
-			return nil
-		},
-	}
-	c.Flags().StringVar(&o.Dir, "state-dir", statedir.Default, "`FOLDER` for keys and database")
-	c.Flags().BoolVar(&o.Force, "force", false, "put a state that is in the folder aside")
-	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "only check the snapshot")
-	return c
-}
-
-func renderRestored(r statedir.Restored, o statedir.RestoreOptions) string {
-	text := fmt.Sprintf("the state of %s: nodes: %d, moves that had not ended: %d\n", r.Created.Format(time.RFC3339), len(r.Nodes), r.Moves)
-	if o.DryRun {
-		text = "dry run, nothing was done; the snapshot is whole\n" + text
-		if r.Aside != "" {
-			text += "what is in " + o.Dir + " would be put aside as " + r.Aside + "\n"
-		}
-		return text
-	}
-	text = "restored " + o.Dir + "\n" + text
-	if r.Aside != "" {
-		text += "what was there is in " + r.Aside + "\n"
-	}
-	return text + "remove nodes again that were removed since, and make tokens for nodes that joined since; all tokens are revoked\n" +
-		"start the manager: systemctl start weir-manager\n"
 }

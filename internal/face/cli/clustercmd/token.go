@@ -26,7 +26,7 @@ func (a Commands) managerTokenCommand() *cobra.Command {
 func (a Commands) tokenCreateCommand() *cobra.Command {
 	var ttl time.Duration
 	var req api.TokenRequest
-	uses := tokenUses(1)
+	uses := TokenUses(1)
 	c := a.Printing(&cobra.Command{
 		Use:   "create",
 		Short: "Make a token by which nodes can join",
@@ -56,11 +56,11 @@ unless --uses says otherwise; a node that did not get the answer may use it agai
 	return c
 }
 
-// tokenUses is the number of nodes that may join by a token, as a flag.
-type tokenUses int
+// TokenUses is the number of nodes that may join by a token, as a flag.
+type TokenUses int
 
 // String implements pflag.Value.
-func (u tokenUses) String() string {
+func (u TokenUses) String() string {
 	if u == api.AnyNumber {
 		return "unlimited"
 	}
@@ -68,7 +68,7 @@ func (u tokenUses) String() string {
 }
 
 // Set implements pflag.Value.
-func (u *tokenUses) Set(text string) error {
+func (u *TokenUses) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	switch {
 	case text == "unlimited":
@@ -76,15 +76,15 @@ func (u *tokenUses) Set(text string) error {
 	case err != nil || n < 1:
 		return errors.New("write a number of nodes, 1 or more, or unlimited")
 	}
-	*u = tokenUses(n)
+	*u = TokenUses(n)
 	return nil
 }
 
 // Type implements pflag.Value.
-func (tokenUses) Type() string { return "number" }
+func (TokenUses) Type() string { return "number" }
 
-// nodes returns the nodes that may use the token, as text.
-func (u tokenUses) nodes() string {
+// Nodes returns the nodes that may use the token, as text.
+func (u TokenUses) Nodes() string {
 	switch u {
 	case api.AnyNumber:
 		return "any number of nodes"
@@ -122,7 +122,7 @@ func renderTokens(list []api.Token, now time.Time) string {
 		if !now.Before(k.Expires) {
 			expires = "expired " + human.Age(now.Sub(k.Expires)) + " ago"
 		}
-		t.Add(k.ID, cmp.Or(k.Node, "any"), expires, strconv.Itoa(k.Joined), tokenUses(k.Uses).String())
+		t.Add(k.ID, cmp.Or(k.Node, "any"), expires, strconv.Itoa(k.Joined), TokenUses(k.Uses).String())
 	}
 	return t.String()
 }

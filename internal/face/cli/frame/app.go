@@ -55,6 +55,8 @@ type App struct {
 	ManagerSocket string // --manager-socket
 	Format        string // --output: Table, JSON or YAML
 
+	Codes map[error]int // exit codes of errors that parts of this program have
+
 	Args    []string // the command line, without the program
 	HelpErr error    // of a help function, which can return none
 }
@@ -69,10 +71,10 @@ func FromProcess() (a *App, ctx context.Context, stop func()) {
 
 // Run runs the process's arguments as a command line below the root that makeRoot returns,
 // with weir's messages and exit codes.
-func Run(makeRoot func(Streams) *cobra.Command) int {
+func Run(makeRoot func(*App) *cobra.Command) int {
 	a, ctx, stop := FromProcess()
 	defer stop()
-	return a.Execute(ctx, makeRoot(a.Streams), os.Args[1:])
+	return a.Execute(ctx, makeRoot(a), os.Args[1:])
 }
 
 // Execute runs a command line and returns the exit code, after printing the error.
@@ -89,7 +91,7 @@ func (a *App) Execute(ctx context.Context, root *cobra.Command, args []string) i
 	for _, line := range a.ErrorLines(err) {
 		fmt.Fprintln(a.Stderr, "weir: "+table.Clean(line))
 	}
-	return exitCode(err)
+	return a.exitCode(err)
 }
 
 // AgentClient returns a client of the agent at the socket.

@@ -19,8 +19,6 @@ import (
 	"weir/internal/core/closest"
 	"weir/internal/core/invalid"
 	"weir/internal/core/refusal"
-	"weir/internal/host/agent"
-	"weir/internal/host/dataplane"
 )
 
 // The exit codes; they are part of the interface and do not change.
@@ -84,7 +82,7 @@ func Exit(code int, err error) error {
 }
 
 // exitCode returns the exit code of an error, for scripts.
-func exitCode(err error) int {
+func (a *App) exitCode(err error) int {
 	var (
 		usage  *usageError
 		code   *codeError
@@ -99,16 +97,21 @@ func exitCode(err error) int {
 		return ExitFailed
 	case errors.As(err, &code):
 		return code.code
-	case errors.As(err, &usage), errors.As(err, &value), errors.As(err, &file), errors.Is(err, dataplane.ErrNoDevice):
+	case errors.As(err, &usage), errors.As(err, &value), errors.As(err, &file):
 		return ExitUsage
-	case errors.Is(err, api.ErrNoAgent), errors.Is(err, api.ErrNoManager), errors.Is(err, dataplane.ErrNoSupport):
+	case errors.Is(err, api.ErrNoAgent), errors.Is(err, api.ErrNoManager):
 		return ExitNoAgent
-	case errors.Is(err, api.ErrNotPermitted), errors.Is(err, dataplane.ErrPrivilege), errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, api.ErrNotPermitted), errors.Is(err, fs.ErrPermission):
 		return ExitNotPermitted
 	case refusal.Of(err) != nil:
 		return RefusalCode(refusal.KindOf(err))
-	case errors.As(err, &unread), errors.Is(err, agent.ErrNoLink):
+	case errors.As(err, &unread):
 		return ExitUsage
+	}
+	for own, code := range a.Codes {
+		if errors.Is(err, own) {
+			return code
+		}
 	}
 	return ExitFailed
 }

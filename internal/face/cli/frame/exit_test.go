@@ -14,8 +14,9 @@ import (
 	"weir/internal/config"
 	"weir/internal/core/invalid"
 	"weir/internal/core/refusal"
-	"weir/internal/host/dataplane"
 )
+
+var errOwn = errors.New("none")
 
 func TestErrorsAndCodes(t *testing.T) {
 	for _, tt := range []struct {
@@ -33,8 +34,7 @@ func TestErrorsAndCodes(t *testing.T) {
 		{"agent's fault", &refusal.Error{Kind: refusal.Failed, Msg: "oops\nagain"}, ExitFailed, "oops again"},
 		{"wrapped", fmt.Errorf("x: %w", &refusal.Error{Kind: refusal.Conflict, Msg: "full"}), ExitRefused, "full"},
 		{"no agent", fmt.Errorf("%w at /s", api.ErrNoAgent), ExitNoAgent, "no agent at /s; start it with: systemctl start weir (or: weir agent --link eth0 --egress 100mbit)"},
-		{"a demanded backend", fmt.Errorf("backend bpf: %w", dataplane.ErrNoSupport), ExitNoAgent, "backend bpf: kernel cannot run this backend"},
-		{"not root", fmt.Errorf("attach: %w", dataplane.ErrPrivilege), ExitNotPermitted, "attach: not permitted"},
+		{"an error of a part of the program", fmt.Errorf("backend bpf: %w", errOwn), ExitNoAgent, "backend bpf: none"},
 		{"a file of root's", fmt.Errorf("open x: %w", os.ErrPermission), ExitNotPermitted, "open x: permission denied"},
 		{"a bad file", &config.Error{Path: "w.yaml", Problems: []config.Problem{{Line: 1, Column: 2, Field: "links", Msg: "a"}, {Msg: "b"}}}, ExitUsage, "w.yaml:1:2: links: a|w.yaml: b"},
 		{"no room", &refusal.Error{Kind: refusal.NoRoom, Field: "min", Value: "9mbit", Msg: "full"}, ExitRefused, `min "9mbit": full`},
@@ -51,10 +51,10 @@ func TestErrorsAndCodes(t *testing.T) {
 		{"the lab is content", Exit(0, nil), ExitOK, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := exitCode(tt.err); got != tt.code {
+			a := &App{Socket: "/s", Codes: map[error]int{errOwn: ExitNoAgent}}
+			if got := a.exitCode(tt.err); got != tt.code {
 				t.Errorf("code %d, want %d", got, tt.code)
 			}
-			a := &App{Socket: "/s"}
 			if got := strings.Join(a.ErrorLines(tt.err), "|"); got != tt.line {
 				t.Errorf("line %q, want %q", got, tt.line)
 			}

@@ -15,6 +15,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/core/plan"
 	"weir/internal/face/cli/frame"
+	"weir/internal/face/cli/serving"
 	"weir/internal/face/server"
 	"weir/internal/host/daemon"
 	"weir/internal/host/dataplane"
@@ -125,7 +126,7 @@ func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 		return err
 	}
 	srv := server.New(front, server.Options{Socket: cfg.Socket, Group: cfg.Group, ViewGroup: cfg.ViewGroup, Audit: ag.Audit(), Metrics: cfg.Metrics.Listen, MetricsTLS: cfg.Metrics.TLS,
-		Web: pageSettings(cfg.Web, cfg.StateDir), Log: log})
+		Web: serving.PageSettings(cfg.Web, cfg.StateDir), Log: log})
 	ag.Observe(srv.Look)
 	if err := srv.Listen(); err != nil {
 		return err
@@ -163,7 +164,7 @@ func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 		}
 	}()
 	err = ag.Run(ctx)
-	notifySystemd(log, "STOPPING=1")
+	serving.Notify(log, "STOPPING=1")
 	cancel()
 	if err := errors.Join(err, <-served); err != nil && !errors.Is(err, context.Canceled) {
 		return err

@@ -18,7 +18,6 @@ import (
 	"weir/internal/api"
 	"weir/internal/base/cgroup"
 	"weir/internal/base/version"
-	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker"
 	"weir/internal/cluster/migrate/podman"
@@ -28,6 +27,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/core/wire"
 	"weir/internal/face/cli/frame"
+	"weir/internal/face/cli/serving"
 	"weir/internal/host/agent"
 )
 
@@ -65,7 +65,7 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 	}
 	o := node.Options{Manager: m.cfg.Manager, Name: cmp.Or(m.cfg.Name, node.HostName()), Listen: m.cfg.Listen, Advertise: m.cfg.Advertise,
 		Registry: m.cfg.RegistryListen, AcceptFrom: m.cfg.AcceptFrom, AcceptPolicy: cfg.Accept().Policy, Dir: clusterDir(cfg), Agent: ag, Moves: movesGroup(log), Version: version.String(), Audit: ag.Audit(), Log: log,
-		Kafka: kafkaSecurity(m.cfg.Kafka)}
+		Kafka: serving.KafkaSecurity(m.cfg.Kafka)}
 	if err := o.Kafka.Check(); err != nil {
 		return nil, nil, frame.Usagef("cluster.%v", err)
 	}
@@ -95,11 +95,6 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 
 // clusterDir returns the folder of a member's certificates and state.
 func clusterDir(cfg config.Config) string { return filepath.Join(cfg.StateDir, "cluster") }
-
-// kafkaSecurity returns the settings as the bus takes them.
-func kafkaSecurity(c config.Kafka) kafka.Security {
-	return kafka.Security{TLS: c.TLS, Files: c.Files, Mechanism: c.Mechanism, User: c.User, PasswordFile: c.PasswordFile}
-}
 
 // openEngine opens the engine that migrations use, behind a socket that speaks Docker's
 // API: by the helper, if there is one, and else by this process itself.

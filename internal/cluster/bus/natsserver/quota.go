@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nats
+package natsserver
 
 import (
 	"context"
@@ -83,7 +83,7 @@ func (s *Server) streams(ctx context.Context) error {
 		cfg := streamConfig(topic)
 		err := s.renew(ctx, cfg)
 		if err == nil {
-			_, err = s.js.CreateOrUpdateStream(ctx, cfg)
+			_, err = s.JetStream().CreateOrUpdateStream(ctx, cfg)
 		}
 		var api *jetstream.APIError
 		if errors.As(err, &api) && api.ErrorCode == insufficientStorage {
@@ -102,7 +102,7 @@ const insufficientStorage jetstream.ErrorCode = 10047
 // renew removes a stream of a former Weir that cannot be changed into cfg. What was in
 // it is said again: orders and reports are in the database and in the nodes' journals.
 func (s *Server) renew(ctx context.Context, cfg jetstream.StreamConfig) error {
-	old, err := s.js.Stream(ctx, cfg.Name)
+	old, err := s.JetStream().Stream(ctx, cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
 	}
@@ -113,5 +113,5 @@ func (s *Server) renew(ctx context.Context, cfg jetstream.StreamConfig) error {
 		return nil
 	}
 	s.opts.Log.Info("stream of a former version is made anew", "component", "bus", "stream", cfg.Name)
-	return s.js.DeleteStream(ctx, cfg.Name)
+	return s.JetStream().DeleteStream(ctx, cfg.Name)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package servecmd
+package managercli
 
 import (
 	"cmp"
@@ -26,6 +26,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/core/wire"
 	"weir/internal/face/cli/frame"
+	"weir/internal/face/cli/serving"
 	"weir/internal/face/server/managerapi"
 	"weir/internal/face/server/page"
 	"weir/internal/face/web"
@@ -44,12 +45,12 @@ type managerFlags struct {
 	log       frame.LogFlags
 }
 
-// Manager makes weir manager serve.
-func (a Commands) Manager() *cobra.Command {
+// serveCommand makes weir manager serve.
+func (a commands) serveCommand() *cobra.Command {
 	var f managerFlags
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Manage the cluster until told to stop",
+		Short: frame.Manager.Commands["serve"],
 		Long: `Manage the cluster that weir manager init has made. Nodes join at --listen and speak
 over a bus: NATS, embedded, at --bus-listen, or an Apache Kafka that is there already.
 The configuration is read from ` + config.DefaultPath + ` (manager:) if that file is there; flags count
@@ -142,7 +143,7 @@ func managerOptions(c config.Manager, log *slog.Logger) (manager.Options, error)
 	if o.Bus, err = bus.Parse(c.Bus); err != nil {
 		return o, frame.Usagef("%v", err)
 	}
-	if o.Kafka = kafkaSecurity(c.Kafka); o.Bus.Kind != bus.Kafka && o.Kafka != (kafka.Security{}) {
+	if o.Kafka = serving.KafkaSecurity(c.Kafka); o.Bus.Kind != bus.Kafka && o.Kafka != (kafka.Security{}) {
 		return o, frame.Usagef("manager.kafka: is given, but the bus is %s; give --bus kafka://HOST:PORT as well", o.Bus)
 	}
 	if err := o.Kafka.Check(); err != nil {
@@ -211,7 +212,7 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 		return errors.Join(err, m.Close())
 	}
 	front := managerapi.New(m, opts.Audit, log.With("component", "server"))
-	site := page.New(front, page.Options{Settings: pageSettings(cfg.Manager.Web, cmp.Or(opts.Dir, statedir.Default)), Program: web.Manager, Socket: cfg.Manager.Socket, Group: cfg.Group, ViewGroup: cfg.ViewGroup})
+	site := page.New(front, page.Options{Settings: serving.PageSettings(cfg.Manager.Web, cmp.Or(opts.Dir, statedir.Default)), Program: web.Manager, Socket: cfg.Manager.Socket, Group: cfg.Group, ViewGroup: cfg.ViewGroup})
 	site.Listen()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -222,9 +223,9 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 		go func() { cancel(servers[1].Serve(view)) }()
 	}
 	servers = append(servers, site.Serve(ctx))
-	notifySystemd(log, "READY=1")
+	serving.Notify(log, "READY=1")
 	err = m.Run(ctx)
-	notifySystemd(log, "STOPPING=1")
+	serving.Notify(log, "STOPPING=1")
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nats
+package natsserver
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/bustest"
+	"weir/internal/cluster/bus/nats"
 	"weir/internal/cluster/pki"
 	"weir/internal/core/wire"
 	"weir/internal/test/logtest"
@@ -87,7 +88,7 @@ func (b *bed) Manager(*testing.T) bus.Admin { return b.server }
 
 func (b *bed) Node(t *testing.T, name string, cable *bustest.Cable) bus.Bus {
 	t.Helper()
-	c, err := dial(b.listen, b.identity(t, name), cable.Dial, slog.New(slog.DiscardHandler))
+	c, err := nats.DialBy(b.listen, b.identity(t, name), cable.Dial, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func TestBus(t *testing.T) { bustest.Run(t, newBed(t)) }
 func (b *bed) raw(t *testing.T, id pki.Identity) (*client.Conn, error) {
 	t.Helper()
 	c, err := client.Connect("tls://"+b.listen, client.Secure(id.Client(pki.ManagerName)), client.TLSHandshakeFirst(),
-		client.CustomInboxPrefix(inbox(id.Name())), client.NoReconnect(), client.ErrorHandler(func(*client.Conn, *client.Subscription, error) {}))
+		client.CustomInboxPrefix(nats.Inbox(id.Name())), client.NoReconnect(), client.ErrorHandler(func(*client.Conn, *client.Subscription, error) {}))
 	if err == nil {
 		t.Cleanup(c.Close)
 	}
@@ -156,7 +157,7 @@ func TestStrangers(t *testing.T) {
 	t.Run("the manager's name and a guessed password", func(t *testing.T) {
 		id := b.identity(t, "a")
 		c, err := client.Connect("tls://"+b.listen, client.Secure(id.Client(pki.ManagerName)), client.TLSHandshakeFirst(),
-			client.UserInfo(wire.Manager, "x"), client.CustomInboxPrefix(inbox("a")), client.NoReconnect())
+			client.UserInfo(wire.Manager, "x"), client.CustomInboxPrefix(nats.Inbox("a")), client.NoReconnect())
 		if err != nil {
 			t.Fatal(err) // its certificate counts
 		}
@@ -231,7 +232,7 @@ func TestForgedMoves(t *testing.T) {
 		"$JS.API.CONSUMER.CREATE.L.b", "$JS.API.CONSUMER.DELETE.L.a", "$JS.API.CONSUMER.MSG.NEXT.L.a",
 		"$JS.ACK.L.a.1.1.1.1.1", "$SYS.REQ.SERVER.PING"} {
 		t.Run("publish "+subject, func(t *testing.T) {
-			denied(t, c, func() error { return c.PublishRequest(subject, inbox("b")+".1", []byte("forged")) })
+			denied(t, c, func() error { return c.PublishRequest(subject, nats.Inbox("b")+".1", []byte("forged")) })
 		})
 	}
 	b.log.Wait(t, "Publish Violation", "L.a") // the first of its lines; TestRefusalsAreFewLines bounds them

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nats
+package natsserver
 
 import (
 	"bytes"
@@ -144,15 +144,15 @@ func TestTooLarge(t *testing.T) {
 // TestFormerStreams: streams of a version that kept what was read are made anew.
 func TestFormerStreams(t *testing.T) {
 	b := newBed(t)
-	if err := b.server.js.DeleteStream(t.Context(), "R"); err != nil {
+	if err := b.server.JetStream().DeleteStream(t.Context(), "R"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := b.server.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "R", Subjects: []string{"R.*"}, MaxMsgsPerSubject: 10000, MaxAge: time.Hour})
+	_, err := b.server.JetStream().CreateStream(t.Context(), jetstream.StreamConfig{Name: "R", Subjects: []string{"R.*"}, MaxMsgsPerSubject: 10000, MaxAge: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.Restart(t)
-	s, err := b.server.js.Stream(t.Context(), "R")
+	s, err := b.server.JetStream().Stream(t.Context(), "R")
 	if err != nil {
 		t.Fatal(err)
 	}

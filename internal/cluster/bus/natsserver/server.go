@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nats is the bus by NATS JetStream: a server embedded in the manager, and
-// the nodes' connections to it.
+// Package natsserver is the server of NATS JetStream that is embedded in the manager; package
+// nats has the nodes' connections to it.
 //
 // Each topic is a stream with the topic's letter as its name. A node reaches it by
 // mutual TLS, and the server lets it do four things: publish on M, H and R of its
@@ -15,7 +15,7 @@
 // manager's machine costs at most those seconds. What must not be lost then either
 // (orders under way, what became of them) is in the manager's database and in the
 // node's journal, and is said again.
-package nats
+package natsserver
 
 import (
 	"cmp"
@@ -37,6 +37,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"weir/internal/base/crowd"
+	"weir/internal/cluster/bus"
+	"weir/internal/cluster/bus/nats"
 	"weir/internal/cluster/pki"
 	"weir/internal/core/wire"
 )
@@ -57,9 +59,11 @@ type ServerOptions struct {
 	Log    *slog.Logger
 }
 
+var _ bus.Admin = (*Server)(nil)
+
 // Server is the embedded server with the manager's own connection to it.
 type Server struct {
-	*Conn
+	*nats.Conn
 	server *server.Server
 	opts   ServerOptions
 	own    string // password of the manager's own connection
@@ -113,7 +117,7 @@ func Serve(ctx context.Context, opts ServerOptions) (*Server, error) {
 	conn, err := client.Connect("", client.InProcessServer(s.server), client.UserInfo(wire.Manager, s.own),
 		client.Name(wire.Manager), client.MaxReconnects(-1))
 	if err == nil {
-		s.Conn, err = newConn(conn, opts.Log)
+		s.Conn, err = nats.New(conn, opts.Log)
 	}
 	if err == nil {
 		err = s.streams(ctx)
@@ -140,18 +144,18 @@ func (s *Server) Close() error {
 
 // Admit implements bus.Admin.
 func (s *Server) Admit(ctx context.Context, node string) error {
-	return s.consumer(ctx, wire.Orders.Of(node), node)
+	return s.Consumer(ctx, wire.Orders.Of(node), node)
 }
 
 // Remove implements bus.Admin: it throws the node out, and removes what the server
 // keeps of it.
 func (s *Server) Remove(ctx context.Context, node string) error {
 	var failed []error
-	if err := s.js.DeleteConsumer(ctx, string(wire.Orders), node); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+	if err := s.JetStream().DeleteConsumer(ctx, string(wire.Orders), node); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		failed = append(failed, err)
 	}
 	for _, topic := range wire.Topics {
-		stream, err := s.js.Stream(ctx, string(topic))
+		stream, err := s.JetStream().Stream(ctx, string(topic))
 		if err == nil {
 			err = stream.Purge(ctx, jetstream.WithPurgeSubject(string(topic.Of(node))))
 		}
@@ -212,11 +216,9 @@ func permissions(node string) *server.Permissions {
 			api + "INFO." + string(wire.Orders.Of(node)), api + "MSG.NEXT." + string(wire.Orders.Of(node)),
 			"$JS.ACK." + string(wire.Orders.Of(node)) + ".>", "$JS.ACK.*.*." + string(wire.Orders.Of(node)) + ".>",
 		}},
-		Subscribe: &server.SubjectPermission{Allow: []string{inbox(node) + ".>"}},
+		Subscribe: &server.SubjectPermission{Allow: []string{nats.Inbox(node) + ".>"}},
 	}
 }
-
-func inbox(member string) string { return "_INBOX_" + member }
 
 // logger writes the server's lines to the log of the whole process. The server says
 // much about itself, so its notices are logged at level debug. It has a line about each message and

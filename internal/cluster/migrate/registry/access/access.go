@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package registry
+// Package access says what the nodes of a cluster may do with the image registry: whose repositories
+// and tags there are, what a request asks for, and what a move that is under way allows. The registry
+// itself, which only the manager has, is package registry; a node uses this one.
+package access
 
 import (
 	"net/http"
@@ -77,22 +80,22 @@ func Parse(q *http.Request) (r Request, ok bool) {
 	return r, false
 }
 
-// reads reports whether the request changes nothing.
-func (r Request) reads() bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+// Reads reports whether the request changes nothing.
+func (r Request) Reads() bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// Access says what a node may do for one move that is under way: the source pushes,
+// Right is what a node may do for one move that is under way: the source pushes,
 // the target pulls.
-type Access struct {
+type Right struct {
 	Move   string
 	Source bool // else the target
 }
 
-// Allows says whether a request is within the access, as far as its path tells. That a
+// Allows says whether a request is within the right, as far as its path tells. That a
 // digest belongs to the move's image, and an upload to the node, is for the registry
 // to see. No client may delete an image.
-func (a Access) Allows(r Request) bool {
+func (a Right) Allows(r Request) bool {
 	if r.Kind == Ping {
-		return r.reads()
+		return r.Reads()
 	}
 	if r.Repository != BaseRepository && r.Repository != MoveRepository {
 		return false
@@ -102,13 +105,13 @@ func (a Access) Allows(r Request) bool {
 	case Manifest:
 		tagged := r.Digest || r.Reference == a.Move || !a.Source && r.Repository == BaseRepository && r.Reference == a.Move+HintSuffix
 		writes := r.Method == http.MethodPut && pushes && (a.Source || r.Digest || r.Reference != a.Move)
-		return tagged && (r.reads() || writes)
+		return tagged && (r.Reads() || writes)
 	case Blob:
 		return r.Method == http.MethodHead || r.Method == http.MethodGet && !a.Source
 	case Begin:
 		return r.Method == http.MethodPost && pushes
 	case Chunk:
-		return pushes && (r.reads() || r.Method == http.MethodPatch || r.Method == http.MethodPut || r.Method == http.MethodDelete)
+		return pushes && (r.Reads() || r.Method == http.MethodPatch || r.Method == http.MethodPut || r.Method == http.MethodDelete)
 	}
 	return false
 }
