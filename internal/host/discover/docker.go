@@ -20,6 +20,7 @@ import (
 	"weir/internal/base/retry"
 	"weir/internal/core/workload"
 	"weir/internal/host/discover/engine"
+	"weir/internal/host/discover/unheard"
 	"weir/internal/host/discover/within"
 )
 
@@ -120,6 +121,10 @@ func (d *Docker) Run(ctx context.Context, report func([]Workload)) error {
 			w.answered = true
 			pauses.Reset()
 		}
+		if mute := (unheard.Error{}); errors.As(err, &mute) {
+			d.log.Warn("docker engine does not tell what happens, following it anew", "engine", d.engine.Address(), "err", err)
+			continue // a list comes before the next such error
+		}
 		d.setStatus(workload.SourceUnavailable, d.trouble(err))
 		if !w.away { // said once, not at every try; the event source-lost is the warning
 			d.log.Info("docker engine does not answer, trying again", "engine", d.engine.Address(), "err", err)
@@ -151,6 +156,7 @@ type dockerRun struct {
 	ready   bool        // the engine has answered once, and its containers are known
 
 	answered bool // the engine has answered once
+	lists    unheard.Lists
 }
 
 // answer is the engine's answer to a question.
@@ -189,7 +195,9 @@ func (w *dockerRun) session(ctx context.Context) (answered bool, err error) {
 		open[id] = true
 		ask(inspect, id)
 	}
-	giveUp := time.After(patience)
+	giveUp, listed := time.After(patience), make(chan unheard.Listing)
+	listSoon := time.NewTimer(unheard.Every)
+	defer listSoon.Stop()
 	for {
 		if len(open) == 0 && !w.ready {
 			w.ready = true
@@ -213,6 +221,14 @@ func (w *dockerRun) session(ctx context.Context) (answered bool, err error) {
 			}
 			ask(again, a.id)
 			w.touch()
+		case <-listSoon.C:
+			asking.Go(func() { unheard.List(ctx, w.engine, listed) })
+		case l := <-listed:
+			next, err := w.compare(l)
+			if err != nil {
+				return true, err
+			}
+			listSoon.Reset(next)
 		case <-w.changes:
 			w.touch()
 		case <-w.timer.C:

@@ -149,6 +149,14 @@ func (p fakeProc) endThread(t testing.TB, pid, other int) (netns string) {
 	return path
 }
 
+// end takes a process away.
+func (p fakeProc) end(t testing.TB, pid int) {
+	t.Helper()
+	if err := os.RemoveAll(filepath.Join(p.dir, strconv.Itoa(pid))); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // enter puts a process into the cgroups that text says.
 func (p fakeProc) enter(t testing.TB, pid int, text string) {
 	t.Helper()
@@ -178,6 +186,8 @@ type fakeEngine struct {
 	events     chan engine.Event
 	failed     chan error
 	inspects   int
+	streams    int    // of events that have begun
+	odd        string // a container that is listed, and not running when it is asked for
 }
 
 func newFakeEngine(containers ...engine.Container) *fakeEngine {
@@ -236,6 +246,13 @@ func (e *fakeEngine) setDown(err error) {
 	}
 }
 
+// counts returns how many inspects and streams of events there were.
+func (e *fakeEngine) counts() (inspects, streams int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.inspects, e.streams
+}
+
 func (e *fakeEngine) Address() string { return "unix:///fake.sock" }
 
 // enginePid is the process of an engine that a test made.
@@ -253,6 +270,7 @@ func (e *fakeEngine) Events(context.Context) (<-chan engine.Event, <-chan error)
 		failed <- e.down
 		return nil, failed
 	}
+	e.streams++
 	e.events, e.failed = make(chan engine.Event, 100), failed
 	return e.events, failed
 }
@@ -286,6 +304,7 @@ func (e *fakeEngine) Inspect(ctx context.Context, id string) (engine.Container, 
 	e.inspects++
 	c, ok := e.containers[id]
 	stuck, down := e.stuck[id], e.down
+	c.Running = c.Running && id != e.odd
 	e.mu.Unlock()
 	if stuck != nil {
 		select {
