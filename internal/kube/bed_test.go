@@ -60,6 +60,7 @@ type bed struct {
 	stopAgent   func()
 	runtime     *adaptation.Adaptation
 	stopRuntime func()
+	mute        time.Duration // node.Times.Mute
 
 	mu     sync.Mutex
 	pods   map[string]*nriapi.PodSandbox // by id
@@ -230,7 +231,7 @@ func (b *bed) pluginAlone() (stop func()) {
 		defer b.mu.Unlock()
 		b.events = append(b.events, fmt.Sprintf("%s %s/%s %s: %s", about.Kind, about.Namespace, about.Name, reason, message))
 	}
-	times := node.Times{Look: 20 * time.Millisecond, Compare: 300 * time.Millisecond, Grace: 400 * time.Millisecond}
+	times := node.Times{Look: 20 * time.Millisecond, Compare: 300 * time.Millisecond, Grace: 400 * time.Millisecond, Mute: b.mute}
 	go func() { done <- serve(ctx, o, b.client, note, times, b.logger()) }()
 	stop = sync.OnceFunc(func() { cancel(); <-done })
 	b.t.Cleanup(stop)
@@ -277,11 +278,16 @@ func (b *bed) run(s *nriapi.PodSandbox) {
 	b.container(s)
 }
 
+// there makes a sandbox that the runtime does not tell of before it is asked for all.
+func (b *bed) there(s *nriapi.PodSandbox) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pods[s.Id] = s
+}
+
 func (b *bed) sandbox(s *nriapi.PodSandbox) {
 	b.t.Helper()
-	b.mu.Lock()
-	b.pods[s.Id] = s
-	b.mu.Unlock()
+	b.there(s)
 	if err := b.runtime.RunPodSandbox(b.t.Context(), &adaptation.RunPodSandboxRequest{Pod: s}); err != nil {
 		b.t.Errorf("sandbox of %s: %v", s.Name, err)
 	}

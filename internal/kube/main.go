@@ -235,7 +235,7 @@ func serve(ctx context.Context, o *options, client metadata.Interface, events fu
 	n := node.New(node.Options{Agent: api.NewClient(o.socket), Events: events, Settings: o.Settings, Log: log, Times: times})
 	parts := []func() error{
 		func() error { return n.Run(ctx) },
-		func() error { return nri.Run(ctx, o.runtime, n, log) },
+		func() error { return nri.Run(ctx, o.runtime, n, n.Silent(), log) },
 		func() error { return informer.Run(ctx, client, o.node, n, log) },
 	}
 	if o.probes != "" {

@@ -326,6 +326,41 @@ func TestRuntimeForgets(t *testing.T) {
 	b.expect("a third runtime, which lists them", "kube-system/static weight 1 veth-s3")
 }
 
+// TestMuteRuntime: a runtime whose connection is open and that says nothing of a pod, or of its next
+// sandbox, is asked for all that there are; one that has no sandbox of a pod is not asked all the time.
+func TestMuteRuntime(t *testing.T) {
+	b := newBed(t, "")
+	b.mute = 300 * time.Millisecond
+	b.plugin()
+	b.run(pod("shop/web", "s1"))
+	b.expect("told", "shop/web weight 1 veth-s1")
+	b.annotate("shop/db", "weir.dev/weight", "3")
+	first := pod("shop/db", "s2")
+	netns := filepath.Join(t.TempDir(), "netns")
+	if err := os.WriteFile(netns, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first.Linux.Namespaces[0].Path = netns
+	b.there(first)
+	b.expect("a pod that the runtime does not tell of", "shop/web weight 1 veth-s1", "shop/db weight 3 veth-s2")
+	if err := os.Remove(netns); err != nil {
+		t.Fatal(err)
+	}
+	b.there(pod("shop/db", "s4"))
+	b.expect("its next sandbox", "shop/web weight 1 veth-s1", "shop/db weight 3 veth-s4")
+
+	b.annotate("shop/late", "weir.dev/weight", "5")
+	times := func() int { return strings.Count(b.log.String(), "container runtime is there") }
+	before := times()
+	b.until("the runtime is asked for it", func() bool { return times() > before })
+	time.Sleep(20 * b.mute)
+	if n := times() - before; n > 6 {
+		t.Errorf("the runtime is asked %d times in %v for a pod that has no sandbox", n, 20*b.mute)
+	}
+	b.run(pod("shop/late", "s3"))
+	b.expect("told later", "shop/web weight 1 veth-s1", "shop/db weight 3 veth-s4", "shop/late weight 5 veth-s3")
+}
+
 // TestUnknownCluster: before the API server has answered, pods get what their sandboxes say, and
 // what is in force stays.
 func TestUnknownCluster(t *testing.T) {

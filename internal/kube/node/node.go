@@ -58,13 +58,14 @@ type Times struct {
 	Grace   time.Duration // how long a pod without its sandbox stays a workload, 30 s
 	Again   time.Duration // until what was refused is asked for again, 5 min
 	Call    time.Duration // bound of one call of the agent, 15 s
+	Mute    time.Duration // how long the runtime may say nothing of a pod that the API server has, 20 s
 }
 
 func (t Times) orDefault() Times {
 	for _, d := range []struct {
 		to *time.Duration
 		is time.Duration
-	}{{&t.Look, 2 * time.Second}, {&t.Compare, 30 * time.Second}, {&t.Grace, 30 * time.Second}, {&t.Again, 5 * time.Minute}, {&t.Call, 15 * time.Second}} {
+	}{{&t.Look, 2 * time.Second}, {&t.Compare, 30 * time.Second}, {&t.Grace, 30 * time.Second}, {&t.Again, 5 * time.Minute}, {&t.Call, 15 * time.Second}, {&t.Mute, 20 * time.Second}} {
 		if *d.to == 0 {
 			*d.to = d.is
 		}
@@ -86,8 +87,9 @@ func (m Meta) runtimeUID() string { return cmp.Or(m.Static, m.UID) }
 
 // Node is what is known. Its methods may be called from any goroutine.
 type Node struct {
-	opts Options
-	wake chan struct{}
+	opts   Options
+	wake   chan struct{}
+	silent chan struct{} // takes a value when the runtime is to be asked for all that there are
 
 	health atomic.Pointer[health] // nil = before the first turn
 
@@ -98,6 +100,8 @@ type Node struct {
 	sandboxes map[string]sandbox // by the pod's key
 	listed    bool               // the runtime has said which sandboxes there are
 	metas     map[string]Meta    // by the pod's key
+	unheard   map[string]unheard // pods that the runtime should have told of, by their keys
+	asked     time.Time          // when the runtime was last to be asked because of them
 	// deleted is when the API server deleted a pod, by the UID that the runtime knows it by. A
 	// runtime that was started anew does not say when the sandboxes end that were there before.
 	deleted    map[string]time.Time
@@ -129,7 +133,7 @@ type call struct {
 // New returns a Node that knows nothing; Run makes it work.
 func New(opts Options) *Node {
 	opts.Times = opts.Times.orDefault()
-	return &Node{opts: opts, wake: make(chan struct{}, 1), sandboxes: map[string]sandbox{}, metas: map[string]Meta{}, deleted: map[string]time.Time{},
+	return &Node{opts: opts, wake: make(chan struct{}, 1), silent: make(chan struct{}, 1), unheard: map[string]unheard{}, sandboxes: map[string]sandbox{}, metas: map[string]Meta{}, deleted: map[string]time.Time{},
 		namespaces: map[string]map[string]string{}, labels: map[string]map[string]string{}, refused: map[string]refused{}, told: map[string]bool{},
 		changes: crowd.Rates{Burst: changesAtOnce, Every: changeEvery}, late: map[string]Meta{}}
 }
@@ -146,6 +150,7 @@ func (n *Node) Run(ctx context.Context) error {
 		case <-look.C:
 			n.look(ctx)
 			n.giveUp(time.Now())
+			n.listen(time.Now())
 		}
 		calls := n.waiting()
 		for _, c := range calls {

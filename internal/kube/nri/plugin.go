@@ -51,8 +51,8 @@ type Node interface {
 }
 
 // Run serves the calls of the runtime at a socket until ctx ends. It connects again when the
-// runtime has gone.
-func Run(ctx context.Context, socket string, n Node, log *slog.Logger) error {
+// runtime has gone, and when silent has a value: a runtime that is connected anew says all that there are.
+func Run(ctx context.Context, socket string, n Node, silent <-chan struct{}, log *slog.Logger) error {
 	pauses := retry.New(100*time.Millisecond, 2*time.Second)
 	level := slog.LevelWarn // of the message that the runtime is away: one warning each time
 	for ctx.Err() == nil {
@@ -62,9 +62,14 @@ func Run(ctx context.Context, socket string, n Node, log *slog.Logger) error {
 		if err != nil {
 			return fmt.Errorf("NRI plugin: %w", err)
 		}
-		err = s.Run(ctx)
+		anew := false
+		anew, err = untilSilent(ctx, silent, s.Run)
 		if ctx.Err() != nil {
 			break
+		}
+		if anew && p.synchronized.Load() {
+			log.Info("container runtime has said nothing of a pod for a while, asking it for all", "socket", socket)
+			continue
 		}
 		if p.synchronized.Load() {
 			pauses.Reset()
@@ -77,6 +82,21 @@ func Run(ctx context.Context, socket string, n Node, log *slog.Logger) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// untilSilent runs a connection until it ends, or silent has a value.
+func untilSilent(ctx context.Context, silent <-chan struct{}, run func(context.Context) error) (anew bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	select {
+	case err := <-ended:
+		return false, err
+	case <-silent:
+		cancel()
+		return true, <-ended
+	}
 }
 
 // plugin has the calls that the runtime makes.

@@ -45,7 +45,7 @@ func TestRuntimeAway(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	if err := Run(ctx, filepath.Join(t.TempDir(), "none.sock"), nil, log); err == nil {
+	if err := Run(ctx, filepath.Join(t.TempDir(), "none.sock"), nil, nil, log); err == nil {
 		t.Error("no error")
 	}
 	if n := strings.Count(said.String(), "container runtime is away"); n < 2 {
