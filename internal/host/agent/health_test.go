@@ -122,6 +122,12 @@ func TestHealth(t *testing.T) {
 				seconds(8)
 			}
 		}},
+		{"kernel that cannot be read", "backend-lost error eth0", func(h *host, on bool) {
+			h.kernel.FailMissing("eth0", map[bool]error{true: errors.New("open the pinned link: read-only file system")}[on])
+			if !on {
+				seconds(8)
+			}
+		}},
 		{"source mute", "source-lost error docker", func(h *host, on bool) {
 			h.docker.change(func(map[string]discover.Workload) { h.docker.refuses = on })
 			if !on {

@@ -241,11 +241,13 @@ type disturbance struct {
 // and writes it down: once a minute where two programs undo each other's work.
 func (l *link) disturb(now time.Time) bool {
 	missing, err := l.backend.Missing()
-	if err != nil {
-		l.log.Debug("cannot compare the kernel with what was set", "err", err)
-		return false
+	if err != nil { // once more: a list may have been interrupted by a change
+		missing, err = l.backend.Missing()
 	}
-	if len(missing) == 0 {
+	if err != nil && !errors.Is(err, dataplane.ErrNoDevice) { // what cannot be read is not well
+		_ = l.failed(fmt.Errorf("link %s: cannot compare the kernel with what was set: %w", l.config.Name(), err), now)
+	}
+	if err != nil || len(missing) == 0 {
 		return false
 	}
 	what := strings.Join(missing[:min(len(missing), mostNamed)], "; ")

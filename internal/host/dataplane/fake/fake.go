@@ -41,16 +41,17 @@ type Kernel struct {
 
 // device is one device with what was set on it.
 type device struct {
-	state    plan.State
-	taken    bool // Set was called and Cleanup was not
-	counters map[plan.ClassID]dataplane.Counters
-	gone     []dataplane.Leaving // since the last reading
-	sent     dataplane.Sent
-	sets     int // calls of Set that changed something
-	setErr   error
-	missing  []string // since the last Set
-	moved    bool     // since the last Set
-	open     int
+	state      plan.State
+	taken      bool // Set was called and Cleanup was not
+	counters   map[plan.ClassID]dataplane.Counters
+	gone       []dataplane.Leaving // since the last reading
+	sent       dataplane.Sent
+	sets       int // calls of Set that changed something
+	setErr     error
+	missingErr error
+	missing    []string // since the last Set
+	moved      bool     // since the last Set
+	open       int
 }
 
 // NewKernel has the given devices.
@@ -103,6 +104,13 @@ func (k *Kernel) FailSet(name string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.devices[name].setErr = err
+}
+
+// FailMissing makes a look at a device fail with err until it is called with nil, and Set as well.
+func (k *Kernel) FailMissing(name string, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.devices[name].missingErr, k.devices[name].setErr = err, err
 }
 
 // Disturb plays another program that removes the named parts, until the next Set.
@@ -312,7 +320,7 @@ func (b *backend) Missing() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Clone(d.missing), nil
+	return slices.Clone(d.missing), d.missingErr
 }
 
 // Moved reports what Move has played.
