@@ -55,6 +55,7 @@ type Link struct {
 	Root      Seen[string] // root qdisc as tc prints it
 	RootKind  RootKind
 	Setters   []string      // settings of managers of networks that have them set a root qdisc, each with its program and file
+	Below     []string      // devices that carry what it sends and have a root qdisc of another program, each with that
 	Former    device.Former // what is there without Weir
 	TxQueues  int
 	SpeedMbps int    // of the device, 0 = it does not say

@@ -69,6 +69,11 @@ func (l Link) examine(backend string, clock Seen[uint64]) []Finding {
 		all = append(all, warning("a manager of networks sets a root qdisc there whenever it configures the device, in place of Weir's, which the agent sets again within a second or so: "+setter,
 			"take the qdisc out of that setting, or the link out of weir.yaml")...)
 	}
+	for _, carrier := range l.Below {
+		name, _, _ := strings.Cut(carrier, ":")
+		all = append(all, warning("packets wait and are dropped a second time, behind Weir's qdisc, where another program has set one: "+carrier,
+			"tc qdisc del dev "+name+" root, and take it out of what sets it")...)
+	}
 	if l.Down != "" {
 		judge := warning // as the agent does of a link that it steers
 		if l.Asked {

@@ -85,6 +85,13 @@ func (l *Link) look(conn *device.Conn, opts dataplane.Options) {
 	default:
 		l.Root.Value = root.Kind
 	}
+	if under, err := device.Below(conn, dev); err == nil {
+		for _, carrier := range under {
+			if root, err := conn.Root(carrier); err == nil && root.Foreign() {
+				l.Below = append(l.Below, carrier.Name+": "+root.String())
+			}
+		}
+	}
 	if former, err := conn.Former(dev, opts); err == nil { // else it is not known
 		l.Former = former
 	}

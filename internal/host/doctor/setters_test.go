@@ -63,3 +63,16 @@ func TestSetterOfALink(t *testing.T) {
 	}
 	t.Errorf("%+v names no %s", Examine(h), h.Links[0].Setters[0])
 }
+
+// TestQdiscBelowALink: a qdisc that another program has set at a device that carries what the link sends, as
+// at the ports of a bond, is named, with what to do.
+func TestQdiscBelowALink(t *testing.T) {
+	h := healthy()
+	h.Links[0].Below = []string{"eth7: tbf 8001:"}
+	for _, f := range Examine(h) {
+		if f.Level == Warning && strings.Contains(f.Seen, "eth0: ") && strings.Contains(f.Seen, "eth7: tbf") && strings.Contains(f.Remedy, "tc qdisc del dev eth7 root") {
+			return
+		}
+	}
+	t.Errorf("%+v names no eth7", Examine(h))
+}

@@ -82,3 +82,35 @@ func onTop(all []netlink.Link, ends []int, stands func(kind string) bool) []int 
 	}
 	return found
 }
+
+// Below returns the devices of this host that carry what a link sends: the ports of a bond or a team, the
+// device that a VLAN, a macvlan and the like stand on, and what is below these.
+func Below(c *Conn, link Device) ([]Device, error) {
+	all, err := dump.Whole(c.links.LinkList)
+	if err != nil {
+		return nil, Explain("list the network devices", err)
+	}
+	return below(all, link.Index), nil
+}
+
+func below(all []netlink.Link, link int) (list []Device) {
+	found := []int{link}
+	for i := 0; i < len(found); i++ {
+		parent, joined := 0, false
+		for _, dev := range all {
+			if attrs := dev.Attrs(); attrs.Index == found[i] {
+				joined = slices.Contains([]string{"bond", "team"}, dev.Type())
+				if attrs.NetNsID < 0 && !slices.Contains(pairs, dev.Type()) {
+					parent = attrs.ParentIndex
+				}
+			}
+		}
+		for _, dev := range all {
+			attrs := dev.Attrs()
+			if (attrs.Index == parent || joined && attrs.MasterIndex == found[i]) && !slices.Contains(found, attrs.Index) {
+				found, list = append(found, attrs.Index), append(list, fromAttrs(attrs))
+			}
+		}
+	}
+	return list
+}

@@ -92,3 +92,29 @@ func TestKindsAbove(t *testing.T) {
 		t.Errorf("above on an old kernel: %v", got)
 	}
 }
+
+// Below a link are the devices that carry what it sends: the ports of a bond or team, what a VLAN or a macvlan
+// stands on. Ports of a bridge carry what the bridge chooses, and a veth's other end is no device below.
+func TestBelow(t *testing.T) {
+	var all []netlink.Link
+	add := func(index int, kind, name string, parent, master int) {
+		all = append(all, &netlink.GenericLink{LinkType: kind, LinkAttrs: netlink.LinkAttrs{Index: index, Name: name, ParentIndex: parent, MasterIndex: master, NetNsID: -1}})
+	}
+	add(2, "device", "eth0", 0, 4)
+	add(3, "device", "eth1", 0, 4)
+	add(4, "bond", "bond0", 0, 0)
+	add(5, "vlan", "bond0.7", 4, 6)
+	add(6, "bridge", "br7", 0, 0)
+	add(7, "veth", "a", 8, 6)
+	add(8, "veth", "b", 7, 0)
+	add(9, "macvlan", "mac0", 3, 0)
+	for link, want := range map[int][]string{2: nil, 4: {"eth0", "eth1"}, 5: {"bond0", "eth0", "eth1"}, 6: nil, 8: nil, 9: {"eth1"}} {
+		var names []string
+		for _, dev := range below(all, link) {
+			names = append(names, dev.Name)
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("below %d: %q, want %q", link, names, want)
+		}
+	}
+}
