@@ -31,6 +31,7 @@ import (
 //	                                     the same in frames, as a machine behind taps that it makes
 //	e2e.test traffic tcp ADDRESS         one stream of all it can
 //	e2e.test traffic ask ADDRESS         a request of one byte after the other's answer has come
+//	e2e.test traffic new RATE NUMBER     so many SYNs a second, each of a new flow, as workload NUMBER
 //	e2e.test traffic stay                nothing, it keeps its namespaces
 //	e2e.test traffic confine ATTACK      a way out, as root of a container (ways_test.go)
 //	e2e.test traffic receive             counts datagrams by flow, discards streams, answers
@@ -80,6 +81,8 @@ func child(what string, args []string) int {
 		err = eager(args)
 	case "confine":
 		err = confine(args)
+	case "new":
+		err = sendNew(args)
 	case "way":
 		err = setUp(args)
 	case "waysend":

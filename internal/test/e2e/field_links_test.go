@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// kindOfLink is a kind of device that carries a host's traffic out, made of the cable up0 between host and
+// server; "second" is another cable.
+type kindOfLink struct {
+	name        string
+	host, srv   []string // commands that make link0 and its counterpart eth0; the server's cable is cable0
+	routed      bool     // it has no Ethernet header, so that the host routes into it
+	second      bool
+	wireguard   bool
+	always      bool          // also without -long
+	comesUp     time.Duration // more than other kinds
+	underStress func(k *kindBed)
+}
+
+// overlay are the addresses of the two ends below tunnels.
+const (
+	overlayHost   = "10.66.0.1"
+	overlayServer = "10.66.0.2"
+)
+
+func kindsOfLinks() []kindOfLink {
+	bond := func(mode string, always bool) kindOfLink {
+		make := func(kind string, ports ...string) (list []string) {
+			list = []string{"ip link add BOND type " + kind}
+			for _, port := range ports {
+				list = append(list, "ip link set "+port+" down", "ip link set "+port+" master BOND", "ip link set "+port+" up")
+			}
+			return list
+		}
+		k := kindOfLink{name: "bond, " + mode, second: true, always: always, underStress: (*kindBed).slavesFail}
+		kind := "bond mode " + mode + " miimon 50"
+		k.host, k.srv = make(kind, "up0", "up0b"), make(kind, "cable0", "cable0b")
+		switch mode {
+		case "802.3ad":
+			k.comesUp = 5 * time.Second // of LACP
+		case "balance-tlb", "balance-alb":
+			k.srv = make("bridge", "cable0", "cable0b") // a switch that knows nothing of the bond
+		}
+		return k
+	}
+	tunnel := func(name, kind string, routed bool) kindOfLink {
+		ends := " local %s remote %s dev %s"
+		return kindOfLink{name: name, routed: routed,
+			host: []string{"ip addr add " + overlayHost + "/24 dev up0", "ip link add link0 type " + kind + fmt.Sprintf(ends, overlayHost, overlayServer, "up0")},
+			srv:  []string{"ip addr add " + overlayServer + "/24 dev cable0", "ip link add eth0 type " + kind + fmt.Sprintf(ends, overlayServer, overlayHost, "cable0")}}
+	}
+	return []kindOfLink{
+		bond("active-backup", true), bond("balance-rr", false), bond("balance-xor", false), bond("802.3ad", true), bond("balance-tlb", false), bond("balance-alb", false),
+		{name: "VLAN", always: true, host: []string{"ip link add link up0 name link0 type vlan id 7"}, srv: []string{"ip link add link cable0 name eth0 type vlan id 7"}},
+		{name: "QinQ", host: []string{"ip link add link up0 name outer type vlan proto 802.1ad id 5", "ip link set outer up", "ip link add link outer name link0 type vlan id 7"},
+			srv: []string{"ip link add link cable0 name outer type vlan proto 802.1ad id 5", "ip link set outer up", "ip link add link outer name eth0 type vlan id 7"}},
+		{name: "macvlan", host: []string{"ip link add link up0 name link0 type macvlan mode passthru"}, srv: []string{"ip link add link cable0 name eth0 type macvlan mode passthru"}},
+		tunnel("VXLAN", "vxlan id 7 dstport 4789", false), tunnel("gretap", "gretap", false),
+		tunnel("GRE", "gre", true), tunnel("IP in IP", "ipip", true),
+		{name: "WireGuard", always: true, routed: true, wireguard: true,
+			host: []string{"ip addr add " + overlayHost + "/24 dev up0", "ip link add link0 type wireguard"},
+			srv:  []string{"ip addr add " + overlayServer + "/24 dev cable0", "ip link add eth0 type wireguard"}},
+	}
+}
+
+// kindBed is a bed whose uplink is of a kind.
+type kindBed struct {
+	*bed
+	kind  kindOfLink
+	agent *agent
+}
+
+// lacks skips the test if this kernel does not have the kind.
+func (k kindOfLink) lacks(t *testing.T, command string, out []byte, err error) {
+	t.Helper()
+	if err != nil && strings.Contains(command, "ip link add") && (strings.Contains(string(out), "Unknown device type") || strings.Contains(string(out), "Operation not supported")) {
+		t.Skipf("skipped: this kernel has no such device: %s: %s", command, out)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v: %s", command, err, out)
+	}
+}
+
+// newKindBed makes the link. The bridge of the workloads has it as its port, or the host routes into it.
+func newKindBed(t *testing.T, k kindOfLink) *kindBed {
+	b := &kindBed{bed: newBed(t, 2, 1), kind: k}
+	b.srv.run("ip addr flush dev eth0")
+	b.srv.rename("eth0", "cable0")
+	b.host.run("ip link set up0 nomaster")
+	if k.second {
+		b.host.run("ip link add up0b type veth peer name cable0b netns " + b.srv.name)
+	}
+	for s, commands := range map[*space][]string{b.host: k.host, b.srv: k.srv} {
+		for _, command := range commands {
+			command = strings.ReplaceAll(command, "BOND", map[*space]string{b.host: "link0", b.srv: "eth0"}[s])
+			args := strings.Fields(command)
+			var out []byte
+			err := s.do(func() (err error) {
+				out, err = exec.Command(args[0], args[1:]...).CombinedOutput()
+				return err
+			})
+			k.lacks(t, command, out, err)
+		}
+	}
+	if k.wireguard {
+		b.host.must("configure link0", b.host.do(wireGuard{device: "link0", key: 1, port: wireGuardPort, peer: 2, endpoint: net.ParseIP(overlayServer), endpointPort: wireGuardPort, keepalive: 1}.configure))
+		b.srv.must("configure eth0", b.srv.do(wireGuard{device: "eth0", key: 2, port: wireGuardPort, peer: 1, endpoint: net.ParseIP(overlayHost), endpointPort: wireGuardPort, keepalive: 1}.configure))
+	}
+	b.join()
+	b.nets[0].uplink = "link0"
+	return b
+}
+
+// join connects the workloads' bridge and the server by the link.
+func (b *kindBed) join() {
+	server := serverAt(0)
+	if !b.kind.routed {
+		b.srv.run("ip link set eth0 address " + server.mac.String())
+	}
+	b.srv.run("ip link set eth0 up")
+	b.host.run("ip link set link0 up")
+	b.srv.run("ip addr add " + server.ip.String() + "/16 dev eth0")
+	if !b.kind.routed {
+		b.host.run("ip link set link0 master br0")
+		b.host.run("bridge fdb replace " + server.mac.String() + " dev link0 master static")
+		for i := range b.boxes {
+			b.srv.knows("eth0", workloadAt(0, i+1))
+		}
+		return
+	}
+	b.hostSends()
+	b.host.must("forward", b.host.do(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) }))
+	b.host.run("ip route add " + server.ip.String() + "/32 dev link0")
+	for i, box := range b.boxes {
+		box.knows("eth0", endpoint{server.ip, hostAt().mac})
+		_ = i
+	}
+}
+
+// received returns the payload that the server receives of each stream, in Mbit/s.
+func (b *kindBed) received(window time.Duration, flows ...flow) (rates []float64) {
+	b.t.Helper()
+	before, began := b.arrivalsOf(flows), time.Now()
+	time.Sleep(window)
+	after, took := b.arrivalsOf(flows), time.Since(began)
+	for i := range flows {
+		rates = append(rates, float64(after[i].Packets-before[i].Packets)*payload*8/took.Seconds()/1e6)
+	}
+	return rates
+}
+
+// divided fails unless the link is full and divided 1 to 3.
+func (b *kindBed) divided(when string, flows ...flow) {
+	b.t.Helper()
+	rates := b.received(2*time.Second, flows...)
+	for try := 1; !onBPF() && try < 4 && slices.Max(rates) < 0.7*float64(b.capacity)/1e6; try++ { // the senders had no CPU
+		rates = b.received(2*time.Second, flows...)
+	}
+	link := float64(b.capacity) / 1e6
+	b.t.Logf("%-24s %s of payload", when+":", inMbit(rates))
+	if sum, ratio := rates[0]+rates[1], rates[1]/rates[0]; sum < 0.9*link || sum > link || ratio < 2.85 || ratio > 3.15 {
+		b.t.Errorf("%s: %.2f of %.2f Mbit/s of payload arrive, the second has %.2f times what the first has, want 3", when, sum, link, ratio)
+	}
+}
+
+// Links of all kinds are divided by weights, and belong to nothing of Weir's when it is cleaned up.
+func TestKindsOfLinks(t *testing.T) {
+	for _, k := range kindsOfLinks() {
+		t.Run(k.name, func(t *testing.T) {
+			if !k.always && !*long {
+				t.Skip("skipped: with -long alone")
+			}
+			b := newKindBed(t, k)
+			b.configure("workloads:\n  w2: {weight: 3}\n")
+			time.Sleep(k.comesUp)
+			before := b.traces()
+			b.agent = b.start()
+			b.steered(b.agent)
+			flows := []flow{b.flood(0, 1, 0.6), b.flood(0, 2, 0.9)}
+			b.warmUp()
+			b.divided("as it is", flows...)
+			if k.underStress != nil {
+				k.underStress(b)
+				b.divided("afterwards", flows...)
+			}
+			if text := b.linkError(b.agent, false); text != "" {
+				t.Error(text)
+			}
+			b.agent.stop()
+			b.weir("cleanup", "--config", b.configFile())
+			b.asBefore("cleanup", before)
+		})
+	}
+}
+
+// slavesFail takes cables of a bond away, under load: one has no carrier, comes back, is taken out of the
+// bond and put into it again. The bond's qdisc is the same one, and the agent does not speak of it.
+func (b *kindBed) slavesFail() {
+	b.host.run("tc qdisc add dev up0 root handle 9: pfifo limit 100")
+	if text := b.cli("doctor", "--config", b.configFile()).stdout; !strings.Contains(text, "up0: pfifo 9:") || !strings.Contains(text, "tc qdisc del dev up0 root") {
+		b.t.Errorf("weir doctor does not name the qdisc of a port of the bond:\n%s", text)
+	}
+	b.host.run("tc qdisc del dev up0 root")
+	qdisc, logged := b.rootQdisc(0), len(b.agent.log.String())
+	settle := func() { time.Sleep(500*time.Millisecond + b.kind.comesUp) }
+	b.srv.down("cable0")
+	settle()
+	b.srv.up("cable0")
+	settle()
+	b.host.run("ip link set up0b nomaster")
+	settle()
+	b.host.run("ip link set up0b down")
+	b.host.run("ip link set up0b master link0")
+	b.host.run("ip link set up0b up")
+	settle()
+	if now := b.rootQdisc(0); now != qdisc {
+		b.t.Errorf("the bond had %q, has %q", qdisc, now)
+	}
+	for line := range strings.Lines(b.agent.log.String()[logged:]) {
+		if !strings.Contains(line, "event=drops") { // of the floods
+			b.t.Errorf("the agent logs %s", line)
+		}
+	}
+}
