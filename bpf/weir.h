@@ -181,7 +181,7 @@ struct weir_link_config {
 	__u64 limit_bytes; /* all classes together */
 	/* What the line takes of each frame (core/framing.h), bytes. */
 	__s64 overhead; /* added to its length */
-	__u32 tag; /* the part of `overhead` that is for VLANs which the device adds */
+	__s32 tag; /* the part of `overhead` that is of the device: VLANs that it adds, a header that it lacks */
 	__u32 least; /* of the shortest frame */
 	__u32 cells; /* WEIR_FRAMES, WEIR_ATM or WEIR_PTM */
 	__u8 from_ip; /* `overhead` is added to the length from the IP header on */

@@ -96,6 +96,9 @@ type Options struct {
 	// Zone says that the device is the IFB that stands for a zone of a link: what comes there
 	// has its class, and no socket sends to it.
 	Zone bool
+	// Wire is what the link takes of each frame beyond what the device of the qdisc shows, in bytes: the tags
+	// of its VLANs, less the Ethernet header that it does not have.
+	Wire int
 	Back int // with Zone: index of the second end where the device is the first one of a pair; 0 = it is an IFB
 }
 

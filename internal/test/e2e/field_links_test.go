@@ -231,3 +231,40 @@ func (b *kindBed) slavesFail() {
 		}
 	}
 }
+
+// What a link receives counts as what it sends: with the tags of its VLANs, and without an Ethernet header
+// where it has none.
+func TestFramesOfALink(t *testing.T) {
+	each := map[string]uint64{"VLAN": frame + 4, "QinQ": frame + 8, "VXLAN": frame, "IP in IP": frame - 14, "WireGuard": frame - 14}
+	for _, k := range kindsOfLinks() {
+		want := each[k.name]
+		if want == 0 {
+			continue
+		}
+		t.Run(k.name, func(t *testing.T) {
+			b := newKindBed(t, k)
+			b.configureLinks(fmt.Sprintf(", ingress: %dbit", b.capacity), "")
+			a := b.start()
+			b.steered(a)
+			if !onBPF() {
+				t.Skip("skipped: HTB's counters have what the kernel counts")
+			}
+			receiver := launch(b.boxes[0], "receive")
+			receiver.read()
+			if k.routed {
+				b.srv.run("ip route replace " + workloadAt(0, 1).ip.String() + "/32 dev eth0")
+			}
+			down := launch(b.srv, "udp", fmt.Sprintf("%s:%d", workloadAt(0, 1).ip, udpPort), "900", "2000000", "40", fmt.Sprint(payload), "0")
+			up := b.udp(0, 1, 0.1)
+			time.Sleep(3 * time.Second)
+			down.stop()
+			b.settle(up)
+			time.Sleep(1500 * time.Millisecond) // counters are read once a second
+			for _, l := range a.workload("w1").Links {
+				if l.SentPackets < 100 || l.SentBytes/l.SentPackets < want-1 || l.SentBytes/l.SentPackets > want {
+					t.Errorf("%s: %d bytes of %d packets are counted, %.1f of each, want %d", l.Direction, l.SentBytes, l.SentPackets, float64(l.SentBytes)/float64(l.SentPackets), want)
+				}
+			}
+		})
+	}
+}

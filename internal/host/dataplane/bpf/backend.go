@@ -54,6 +54,7 @@ func New(name string, opts dataplane.Options, log *slog.Logger) (*Backend, error
 	if err != nil {
 		return nil, err
 	}
+	conn.Wire = opts.Wire
 	marker, err := mark.New(opts, log)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())

@@ -23,6 +23,9 @@ type Conn struct {
 	route *nl.SocketHandle // everything of tc, as raw attributes
 	inode uint64           // of the namespace
 
+	// Wire is added to the Tag of each device that is looked up, see dataplane.Options.
+	Wire int
+
 	takenBack takenBack
 }
 

@@ -26,7 +26,7 @@ type Device struct {
 	GSOMaxSize     uint32 // bytes, IPv6 and all that is not IPv4
 	GSOIPv4MaxSize uint32 // bytes; 0 on kernels before 6.3, where GSOMaxSize counts for both
 	Ethernet       bool   // packets begin with an Ethernet header; those of tun, wg or ppp do not
-	Tag            int    // bytes that it and the devices below it add to each frame for VLANs
+	Tag            int    // bytes that it and the devices below it add to each frame for VLANs, and Conn.Wire
 }
 
 // Lookup finds a device by name. If there is none, the error wraps
@@ -35,7 +35,7 @@ func (c *Conn) Lookup(name string) (Device, error) {
 	link, err := c.links.LinkByName(name)
 	if err == nil {
 		dev := fromAttrs(link.Attrs())
-		dev.Tag = c.tag(link)
+		dev.Tag = c.tag(link) + c.Wire
 		return dev, nil
 	}
 	var notFound netlink.LinkNotFoundError

@@ -43,6 +43,7 @@ import (
 
 	"weir/internal/core/plan"
 	"weir/internal/core/policy"
+	"weir/internal/core/policy/framing"
 	"weir/internal/core/policy/zone"
 	"weir/internal/host/dataplane"
 	"weir/internal/host/dataplane/device"
@@ -101,6 +102,9 @@ func New(end End, opts dataplane.Options, open Open, log *slog.Logger) (*Backend
 
 // find opens the backend that an earlier process left, and finds a kernel out that cannot.
 func (b *Backend) find() error {
+	if link, err := b.conn.Lookup(b.end.Link); err == nil { // else Set finds it
+		b.opts.Wire = wire(link, b.end.Ingress)
+	}
 	dev, err := b.conn.Lookup(b.end.Name())
 	switch {
 	case errors.Is(err, dataplane.ErrNoDevice):
@@ -146,6 +150,15 @@ func (b *Backend) use(dev device.Device, sources []int) error {
 	close(b.next)
 	b.next = make(chan struct{})
 	return err
+}
+
+// wire returns what a link takes of each frame beyond what the kernel counts where its turn comes, in bytes:
+// beyond a frame at a workload's port for what it receives, and as it is at the link for what leaves for a zone.
+func wire(link device.Device, ingress bool) int {
+	if ingress && !link.Ethernet {
+		return link.Tag - framing.Ethernet
+	}
+	return link.Tag
 }
 
 // survey makes the area's table, unless the link's networks are those that it was made with.
@@ -222,7 +235,11 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 	if err != nil {
 		return err
 	}
-	if err := b.use(dev, sources); err != nil {
+	if now := wire(link, b.end.Ingress); now != b.opts.Wire && b.inner != nil {
+		b.opts.Wire = now // of a link that is of another kind by now
+		err, b.inner = b.inner.Close(), nil
+	}
+	if err = errors.Join(err, b.use(dev, sources)); err != nil {
 		return err
 	}
 	if err := b.inner.Set(ctx, b.inside(want)); err != nil || !b.zoneEgress() {

@@ -71,6 +71,7 @@ func New(name string, opts dataplane.Options, log *slog.Logger) (*Backend, error
 	if err != nil {
 		return nil, err
 	}
+	conn.Wire = opts.Wire
 	b := &Backend{
 		name: name, opts: opts, leaf: kind,
 		log: log.With("link", name, "backend", "tc"), conn: conn,
