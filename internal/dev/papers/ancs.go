@@ -7,33 +7,11 @@ import (
 	"math"
 )
 
-const ancsHead = `# The ANCS paper's experiments, repeated
-
-Written by ` + "`make figures`" + ` from [data](data); edits are lost. The paper is Hong et al., *ANCS: Achieving QoS through Dynamic Allocation of
-Network Resources in Virtualized Clouds*, Scientific Programming 2016, 4708195. It shares a link of 1 Gbit/s among the
-network interfaces of VMs by weight, min and max, in Xen's driver domain, and measures with Iperf.
-
-Here the same is done by the scenario files in [lab/ancs](../../lab/ancs) ([their format](../scenario.md)), with the
-scheduler ` + "`fair`" + ` (Weir's own) and with ` + "`ancs`" + ` ([what of it is the paper's](../qdisc.md#the-scheduler-ancs)).
-
-* **Kernel**: %s, Debian's, in a virtual machine of ` + "`vm/run`" + `, one for each run. **Commit**: %s. **Measured**: %s.
-* **Virtual time**: one instruction of the machine is one nanosecond of its clock, so figures do not depend on what else
-  the computer does.
-* **The link** is 100 Mbit/s, and every rate a tenth of the paper's: sending, dividing and receiving one packet takes
-  some 15,000 instructions here, so 1 Gbit/s is more than the machine can do.
-* **The VMs** are network namespaces, but for [one figure](#figures-5-to-7-on-taps), where they are behind taps. What a
-  scheduler sees of either is a device of its own on the host.
-* **One run again**: ` + "`vm/run -- weir lab run --scheduler ancs,fair lab/ancs/fig05.yaml`" + `
-* **Rates** are wire bits (Ethernet headers included) that arrive at the receiver, in Mbit/s, without each case's first
-  second. **Contract** is what Weir promises: ` + "`min(max, max(min, L * weight))`" + `, with L such that the link is full.
-  **Error** is measured less contract, in percent of the link. **Paper** is as printed, of 1 Gbit/s.
-`
-
 const ancsSummary = `Per experiment the largest error of any rate in any case, in percent of the link. The bars are the
 ` + "`expect`" + ` entries of the scenario files.`
 
 var ancs = paper{
-	name: "ancs", own: "ancs", tool: "Iperf", head: ancsHead, summary: ancsSummary,
+	name: "ancs", own: "ancs", tool: "Iperf", head: prose("ancs"), summary: ancsSummary,
 	sections: []section{
 		text(goodputSection),
 		unscheduled{"Figure 4: no scheduler", `One to five VMs, joining. In the paper the unmodified driver serves the VMs round robin, and all get the same: 941

@@ -13,23 +13,6 @@ import (
 	"weir/internal/lab/scenario"
 )
 
-const cpsHead = `# The CPS paper's experiments, repeated
-
-Written by ` + "`make figures`" + ` from [data](data); edits are lost. The paper is Jung, Han, Yeom and Kang, *CPS: Operating System
-Architecture for Efficient Network Resource Management with Control-Theoretic Packet Scheduler*. An application reserves
-goodput; a PID controller moves the interval at which its packets are served until that much payload arrives
-([how Weir does it](../control.md)).
-
-Here the same is done by the scenario files in [lab/cps](../../lab/cps) ([their format](../scenario.md)).
-
-* **Kernel**: %s, Debian's, in a virtual machine of ` + "`vm/run`" + `, one for each run. **Commit**: %s. **Measured**: %s.
-* **Virtual time**: one instruction of the machine is one nanosecond of its clock, so figures do not depend on what else
-  the computer does.
-* **One run again**: ` + "`vm/run -- weir lab run lab/cps/fig10a.yaml`" + `
-* **Goodput** is what the receivers' TCP has received in order ([how](../scenario.md#what-is-measured-and-how)), in Mbit/s of payload, without headers. **Error** is goodput less
-  reservation, in percent of the reservation.
-`
-
 // held is an experiment about reservations: the part of its reservation that each flow got.
 type held struct{ figure }
 
@@ -239,7 +222,7 @@ func leftAsReserved(run string, most float64) claim {
 }
 
 var cps = paper{
-	name: "cps", own: "fair", tool: "a program of its own", head: cpsHead,
+	name: "cps", own: "fair", tool: "a program of its own", head: prose("cps"),
 	sections: []section{
 		held{figure{"fig07", "Figure 7: without feedback",
 			`Three reservations of 10, 25 and 40 Mbit/s beside a flow that takes what it gets. Packets leave L/B apart, without

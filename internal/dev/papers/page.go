@@ -189,7 +189,7 @@ func (w *writer) summary() {
 func orderSection(w *writer) {
 	equal := []scenario.Policy{{Weight: 1}, {Weight: 1, Max: 10e6}, {Weight: 1}}
 	got := algorithm1.Rates(100e6, equal)
-	w.Line(orderText, mbit(got[0]), mbit(got[1]), mbit(got[2]), percent(w.dependence()), mbit(frameBits/report.CreditPeriod.Seconds()))
+	w.Line(prose("qcon-order"), mbit(got[0]), mbit(got[1]), mbit(got[2]), percent(w.dependence()), mbit(frameBits/report.CreditPeriod.Seconds()))
 }
 
 // dependence is the largest difference between Algorithm 1 and the contract in
@@ -220,7 +220,7 @@ func goodputSection(w *writer) {
 		}
 	}
 	if n > 0 {
-		w.Line(goodputText, w.paper.tool, percent(total/n))
+		w.Line(prose("goodput"), w.paper.tool, percent(total/n))
 	}
 }
 

@@ -9,31 +9,6 @@ import (
 	"time"
 )
 
-const sdnHead = `# The SDN paper's experiments, repeated
-
-Written by ` + "`make figures`" + ` from [data](data); edits are lost. The paper is Yan and Liu, *Packet Scheduling techniques based on Software
-Defined Networking*. It puts four techniques on a port of an Open vSwitch and measures four UDP flows that join one
-after the other with Iperf: their bandwidth (figure 2), jitter (figure 3 and table 4) and loss (figure 4).
-
-Here the same is done by the scenario files in [lab/sdn](../../lab/sdn) ([their format](../scenario.md)): an Open vSwitch
-with its kernel datapath, OpenFlow rules that set the queue, and at the port the scheduler ` + "`fair`" + ` with the technique as
-the [discipline](../disciplines.md) of its one workload; beside it ` + "`ovs-htb`" + `, Open vSwitch's own queues (linux-htb), which
-the paper used.
-
-* **Kernel**: %s, Debian's, in a virtual machine of ` + "`vm/run`" + `, one for each run. **Commit**: %s. **Measured**: %s.
-* **Virtual time**: one instruction of the machine is one nanosecond of its clock, so figures do not depend on what else
-  the computer does.
-* **One run again**: ` + "`vm/run -- weir lab run --scheduler fair,ovs-htb lab/sdn/llq.yaml`" + `
-* **Rates** are wire bits (Ethernet headers included) that arrive at the receiver, in Mbit/s, without each case's first
-  second; a datagram of 1,470 bytes is 1,512 on the wire. **Paper** is goodput: 8 Mbit/s carry 7.78 of it. **Contract** is
-  what the technique promises. **Error** is measured less contract, in percent of the link. **Jitter** (RFC 3550) and
-  **loss** are iperf3's, as the receiver saw them.
-* **Cases**: in each, one more flow sends: flow 4, then 3, 2 and 1.
-* A dash under jitter: nothing arrived, or iperf3's report at the end of the run did not.
-* Senders have a socket buffer that does not hold them back (16 MiB); with the usual one they would be slowed down
-  instead of losing packets.
-`
-
 const sdnSummary = `Per technique the largest error of any rate in any case, in percent of the link. The bars are the ` + "`expect`" + `
 entries of the scenario files, which are about ` + "`fair`" + `.`
 
@@ -154,7 +129,7 @@ func (h *heard) text() string {
 }
 
 var sdn = paper{
-	name: "sdn", own: "ovs-htb", tool: "Iperf", head: sdnHead, summary: sdnSummary,
+	name: "sdn", own: "ovs-htb", tool: "Iperf", head: prose("sdn"), summary: sdnSummary,
 	sections: []section{
 		technique{figure{"sfq", "SFQ: figure 2(a)",
 			`Four flows of 8 Mbit/s, all equal.`,

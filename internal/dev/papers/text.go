@@ -44,59 +44,9 @@ func (f figure) link() string {
 	return "[" + strings.ToLower(name) + "](#" + markdown.Anchor(f.title) + ")"
 }
 
-const qconHead = `# The qCon paper's experiments, repeated
-
-Written by ` + "`make figures`" + ` from [data](data); edits are lost. The paper is Hong et al., *qCon: QoS-Aware Network Resource Management for
-Fog Computing*, Sensors 18(10), 3444 (2018). It shares a link of 100 Mbit/s among containers by weight, min and max,
-and measures with netperf on a small board.
-
-Here the same is done by the scenario files in [lab/qcon](../../lab/qcon) ([their format](../scenario.md)), each with
-the scheduler ` + "`fair`" + ` (Weir's own) and with ` + "`qcon`" + ` (the paper's Algorithm 1, [how](../qdisc.md#the-scheduler-qcon)).
-
-* **Kernel**: %s, Debian's, in a virtual machine of ` + "`vm/run`" + `, one for each run. **Commit**: %s. **Measured**: %s.
-* **Virtual time**: one instruction of the machine is one nanosecond of its clock, so figures do not depend on what else
-  the computer does.
-* **One run again**: ` + "`vm/run -- weir lab run --scheduler fair,qcon lab/qcon/fig11.yaml`" + `
-* **Rates** are wire bits (Ethernet headers included) that arrive at the receiver, in Mbit/s, without each case's first
-  second. **Contract** is what Weir promises: ` + "`min(max, max(min, L * weight))`" + `, with L such that the link is full.
-  **Error** is measured less contract, in percent of the link.
-`
-
 const qconSummary = `Per experiment the largest error of any rate in any case, in percent of the link. The bars are the
 ` + "`expect`" + ` entries of the scenario files: for ` + "`fair`" + ` Weir's own promise, for ` + "`qcon`" + ` that it is the paper's algorithm
 and near the contract.`
-
-const orderText = `## Why qcon is not the contract
-
-**The order.** Algorithm 1 goes through the containers in their order. What a min takes, it takes from those that
-*follow*; what a max leaves, it gives to those that *follow*. Three containers of equal weight on 100 Mbit/s, the
-second with a max of 10, get %s, %s and %s; the contract gives the first and the third the same, whatever the order.
-
-The paper's own cases do not show it: mins and maxes are given to the first containers first, and what the last one's
-max leaves comes back to all by the balance. Calculated (for containers that always send), Algorithm 1 and the
-contract differ by at most %s of the link in all cases below. What separates qcon from the contract there is the
-packet: a container whose next packet is larger than what is left of its credit waits, and the loop gives the rest to
-those that follow, so that the first ones get less and the last one more. One packet per period of 30 ms is %s Mbit/s.
-
-**The balance.** The loop as printed hands out credits that do not add up to the link: more if a min binds, because each
-later container gives up weight / *all* weights of it instead of weight / weights that are left; less if a max binds, in
-the same way. On the paper's board the network card held the sum down. Here the bytes that were sent beyond the link's
-capacity, or not sent although packets waited, correct the next period's total until the sum is what the link carries.
-A larger total reaches only containers that are held neither at their min nor at their max, each by its weight of all
-weights; so the correction is as much larger as their weights are a smaller part, and one period suffices.
-Without that, the link would be overrun by some cases below and left idle by others.
-
-**The teeth** in its plots: a container spends a period's credit as soon as it can, and a step of 100 ms has the
-bursts of three or of four periods of 30 ms. The reaction to a change is therefore judged by windows of five whole
-periods.
-`
-
-const goodputText = `## How to read the paper's figures
-
-The paper prints goodput, as %s counts it: the bytes of the connections, without headers. In the runs of
-` + "`fair`" + ` below, goodput was %s of the wire's bits, so the sum of a column of the paper cannot be more than that share of
-the link. The column **paper** has what its text prints, most of it in whole Mbit/s; the paper's bars have no numbers.
-`
 
 const unshapedText = `The paper's reason for qCon: Linux's DRR with weights 3:2:1 gave three containers similar rates. The cause is where the
 queue stands: the link's scheduler was given more than the line behind it carries, so it never has two packets to
@@ -125,7 +75,7 @@ other, and a packet that comes then waits for its turn. Fair lets a container th
 has a class and a short queue of its own for each container.`
 
 var qcon = paper{
-	name: "qcon", own: "qcon", beside: []string{"htb", "htb-tuned"}, tool: "netperf", head: qconHead, summary: qconSummary,
+	name: "qcon", own: "qcon", beside: []string{"htb", "htb-tuned"}, tool: "netperf", head: prose("qcon"), summary: qconSummary,
 	sections: []section{
 		text(orderSection),
 		text(goodputSection),
