@@ -119,7 +119,7 @@ func (p *paper) figures() (list []figure) {
 func page(r *results) (text string, plots []string) {
 	w := &writer{results: r}
 	kernels, commits, days := w.sources()
-	w.Line(r.paper.head, kernels, commits, days)
+	w.Line(r.paper.head+"\n", kernels, commits, days)
 	if len(w.missing) > 0 {
 		w.Line("**Missing** (did not run to the end): %s.\n", strings.Join(w.missing, ", "))
 	}
@@ -189,7 +189,7 @@ func (w *writer) summary() {
 func orderSection(w *writer) {
 	equal := []scenario.Policy{{Weight: 1}, {Weight: 1, Max: 10e6}, {Weight: 1}}
 	got := algorithm1.Rates(100e6, equal)
-	w.Line(prose("qcon-order"), mbit(got[0]), mbit(got[1]), mbit(got[2]), percent(w.dependence()), mbit(frameBits/report.CreditPeriod.Seconds()))
+	w.Line(prose("qcon-order")+"\n", mbit(got[0]), mbit(got[1]), mbit(got[2]), percent(w.dependence()), mbit(frameBits/report.CreditPeriod.Seconds()))
 }
 
 // dependence is the largest difference between Algorithm 1 and the contract in
@@ -220,7 +220,7 @@ func goodputSection(w *writer) {
 		}
 	}
 	if n > 0 {
-		w.Line(prose("goodput"), w.paper.tool, percent(total/n))
+		w.Line(prose("goodput")+"\n", w.paper.tool, percent(total/n))
 	}
 }
 
@@ -232,7 +232,7 @@ func (unshaped) runs(string) []want {
 }
 
 func (unshaped) write(w *writer) {
-	w.Line("## Figure 3: where the queue stands\n\n%s\n", unshapedText)
+	w.Line("## Figure 3: where the queue stands\n\n%s\n", prose("qcon-unshaped"))
 	drr, fair, shaped := w.runs["fig03-drr-drr"], w.runs["fig03-drr-fair"], w.runs["fig03-shaped-drr"]
 	w.Head("workload", "weight", "DRR, link 10 times the line", "fair, the same", "DRR, link shaped")
 	for i, c := range w.scenarios["fig03-drr"].Workloads {

@@ -2,17 +2,20 @@
 
 package main
 
-import "embed"
+import (
+	"embed"
+	"strings"
+)
 
 //go:embed text
 var texts embed.FS
 
-// prose returns a longer text of a page: text/NAME.md. It may have places for what is measured, as
-// fmt has them.
+// prose returns a longer text of a page, without its last new line: text/NAME.md. It may have places
+// for what is measured, as fmt has them.
 func prose(name string) string {
 	text, err := texts.ReadFile("text/" + name + ".md")
 	if err != nil {
 		panic(err)
 	}
-	return string(text)
+	return strings.TrimSuffix(string(text), "\n")
 }

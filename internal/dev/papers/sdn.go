@@ -9,9 +9,6 @@ import (
 	"time"
 )
 
-const sdnSummary = `Per technique the largest error of any rate in any case, in percent of the link. The bars are the ` + "`expect`" + `
-entries of the scenario files, which are about ` + "`fair`" + `.`
-
 // technique is one of the paper's techniques: rates, jitter and loss of each flow
 // with it, and the jitter that the paper's table 4 has.
 type technique struct {
@@ -129,8 +126,9 @@ func (h *heard) text() string {
 }
 
 var sdn = paper{
-	name: "sdn", own: "ovs-htb", tool: "Iperf", head: prose("sdn"), summary: sdnSummary,
+	name: "sdn", own: "ovs-htb", tool: "Iperf", head: prose("sdn"), summary: prose("sdn-summary"),
 	sections: []section{
+		text(func(w *writer) { w.Line("%s\n", prose("sdn-parameters")) }),
 		technique{figure{"sfq", "SFQ: figure 2(a)",
 			`Four flows of 8 Mbit/s, all equal.`,
 			`Weir tells flows apart by their addresses and ports; Open vSwitch has a queue for each host.`, nil},
@@ -142,7 +140,8 @@ paper too. With strict priority it gets nothing while the others want all, and t
 			[4]float64{0.80, 3.00, 3.88, 93.60}},
 		technique{figure{"cbwfq", "CBWFQ: figure 2(c)",
 			`Four flows of 8 Mbit/s in queues with mins of 0.8, 1.6, 2.4 and 3.2 Mbit/s.`,
-			`The paper's own last case, 3.15, 2.33, 2.56 and 0.80, is not 4:3:2:1.`, nil},
+			`Of the last case the paper prints 3.15, 2.33, 2.56 and 0.80 Mbit/s "of the four flows", and not whose they are. The column takes
+them for flows 4, 3, 2 and 1, by the mins; they are not 4:3:2:1 in any order.`, nil},
 			[4]float64{6.89, 1.94, 2.00, 0.97}},
 		technique{figure{"llq", "LLQ: figure 2(d)",
 			`Four flows of 5 Mbit/s; flow 1 is in the strict queue, the others in queues with mins of 80, 160 and 240 kbit/s.`,
@@ -155,6 +154,7 @@ instead. Open vSwitch has no such queue; there the flow has a min-rate above its
 			`The average of each flow's jitter over the cases in which it sends.`,
 			`Jitter of a flow that loses packets is mostly that of its losses: of evenly spaced datagrams those that arrive are
 not evenly spaced.`},
+		text(sdnConclusions),
 	},
 }
 

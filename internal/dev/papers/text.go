@@ -44,40 +44,11 @@ func (f figure) link() string {
 	return "[" + strings.ToLower(name) + "](#" + markdown.Anchor(f.title) + ")"
 }
 
-const qconSummary = `Per experiment the largest error of any rate in any case, in percent of the link. The bars are the
-` + "`expect`" + ` entries of the scenario files: for ` + "`fair`" + ` Weir's own promise, for ` + "`qcon`" + ` that it is the paper's algorithm
-and near the contract.`
-
-const unshapedText = `The paper's reason for qCon: Linux's DRR with weights 3:2:1 gave three containers similar rates. The cause is where the
-queue stands: the link's scheduler was given more than the line behind it carries, so it never has two packets to
-choose from, and how TCP's connections share the line's queue is chance. It is so with every scheduler.`
-
-const cpuText = `One to five containers send all they can; CPU time of the whole host (senders and receivers too), counted to the
-instruction. The paper prints bars without numbers: qCon lowest, then Docker without a scheduler, Linux Traffic
-Control (HTB) highest.`
-
-const cpuWhy = `An instruction is taken for a nanosecond here: columns can be compared with each other, not with a real CPU's load.
-None has no scheduler, but a line of 100 Mbit/s in a namespace of its own, whose timers are counted: without that, TCP
-would run at the speed of the CPU. So it is an upper bound; [bars/cost.yaml](../../lab/bars/cost.yaml) has the cost
-per packet over no scheduler at all. Each container has a FIFO here, with HTB too.
-
-The paper explains its order by spin locks, for which its cores wait. That cannot be the cause here, where there is one
-CPU. What differs here is how often a timer has to fire before packets may leave: with qcon for a period's credits, with fair
-for a batch, with HTB and the line of none for a packet or a few.`
-
-const latencyText = `A container that only pings (64 bytes), alone, and then while five others fill the link; behind the link a line of 1
-Gbit/s. The paper: 0.5 ms with Docker alone and with qCon, 0.6 ms with Linux Traffic Control, over a real network.
-There is no wire here, so only the differences count.`
-
-const latencyWhy = `None limits nothing: the five send as fast as the processor lets them, and the ping waits in the line's own queue. The
-paper prints one number for each scheduler. In qcon the credits of a period may leave at once, one container's after the
-other, and a packet that comes then waits for its turn. Fair lets a container that uses less than its share go first; HTB
-has a class and a short queue of its own for each container.`
-
 var qcon = paper{
-	name: "qcon", own: "qcon", beside: []string{"htb", "htb-tuned"}, tool: "netperf", head: prose("qcon"), summary: qconSummary,
+	name: "qcon", own: "qcon", beside: []string{"htb", "htb-tuned"}, tool: "netperf", head: prose("qcon"), summary: prose("qcon-summary"),
 	sections: []section{
 		text(orderSection),
+		text(htbSection),
 		text(goodputSection),
 		unshaped{},
 		figure{"fig03-shaped", "Figure 3: the link shaped to the line",
@@ -108,11 +79,11 @@ the last case add up to what the link carries as goodput.`, []claim{within("Here
 			`In the last case c3 is the last in order: the loop as printed gives the rate that its max leaves to no other container, and the
 balance raises the total for all instead. c1's part of that stays below its min: a min is a floor, and not added to a share. The paper divides it between c1 and c2 by weight, on top of c1's min.`, []claim{
 				within("So c2 gets it all, as by the contract.", "fig11-qcon", 0.03)}},
-		cpu{title: "Figure 12: CPU time", did: cpuText, why: cpuWhy, who: "containers",
+		cpu{title: "Figure 12: CPU time", did: prose("qcon-cpu"), why: prose("qcon-cpu-why"), who: "containers",
 			scenario: "fig12", none: "fig12-none", others: []string{"fair", "qcon", "htb"}, claims: []claim{
 				ordered("The paper's order, qCon below no scheduler below HTB.", cpuOf, "%", 100, "fig12-qcon", "fig12-none-none", "fig12-htb"),
 				ordered("Fair is between qcon and HTB.", cpuOf, "%", 100, "fig12-qcon", "fig12-fair", "fig12-htb")}},
-		quiet{title: "Table 1: latency", did: latencyText, why: latencyWhy,
+		quiet{title: "Table 1: latency", did: prose("qcon-latency"), why: prose("qcon-latency-why"),
 			scenario: "table1", workload: "c6", schedulers: []string{"none", "fair", "qcon", "htb", "htb-tuned"}, claims: []claim{
 				tailed("With fair half of the pings wait for nothing.", "table1-fair", 0.005, "ms more than alone", pingDelay),
 				tailed("With qcon too.", "table1-qcon", 0.005, "ms more than alone", pingDelay),
