@@ -21,6 +21,7 @@ import (
 	"weir/internal/dev/balancer"
 	migration "weir/internal/dev/downtime"
 	"weir/internal/dev/figures"
+	"weir/internal/dev/papers/parts"
 )
 
 const pages = "docs/papers"
@@ -35,6 +36,7 @@ type built struct {
 	plots map[string]string // path to the SHA-256 that the picture has
 	names []string          // of files, in the order in which they were made
 	left  []string          // pages and blocks that are left as they are: FILE: why
+	parts []parts.Paper     // what the papers consist of
 	done  []string          // those that are listed as older than the data, and whose runs are all there
 }
 
@@ -57,6 +59,10 @@ func build(root string) (*built, error) {
 	if err != nil {
 		return nil, err
 	}
+	if b.parts, err = parts.Load(root); err != nil {
+		return nil, err
+	}
+	b.add(pages+"/README.md", []byte(parts.Index(b.parts)))
 	for _, p := range papers {
 		if err := b.paper(root, p, data, old); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
@@ -123,7 +129,11 @@ func (b *built) paper(root string, p *paper, data *figures.Data, old map[string]
 		return fmt.Errorf("no run of it is in %s; measure: scripts/papers %s", figures.Folder, p.name)
 	}
 	text, plots := page(r)
-	b.add(name, []byte(text))
+	all, err := parts.Of(b.parts, p.name, data, pages)
+	if err != nil {
+		return err
+	}
+	b.add(name, []byte(text+all))
 	for _, plot := range plots {
 		b.plots[path.Join(pages, p.name, plot+".svg")] = r.runs[plot].source.Plot
 	}
@@ -150,7 +160,7 @@ func (b *built) blocks(root string, data *figures.Data, old map[string]string) e
 	if err != nil {
 		return err
 	}
-	for _, file := range append([]string{filepath.Join(root, "README.md")}, names...) {
+	for _, file := range append([]string{filepath.Join(root, "README.md"), filepath.Join(root, pages, "c-balancer.md")}, names...) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return err
@@ -164,6 +174,9 @@ func (b *built) blocks(root string, data *figures.Data, old map[string]string) e
 		}
 		made, err := figures.Blocks(text, func(block, present string) (string, error) {
 			place := name + "#" + block
+			if of, is := strings.CutPrefix(block, "parts-"); is {
+				return parts.Of(b.parts, of, data, path.Dir(name))
+			}
 			got, err := blockText(root, data, block)
 			why, listed := old[place]
 			delete(old, place)
@@ -238,7 +251,7 @@ func (b *built) prune(file string) error {
 // should have: "" = no page shows it.
 func (b *built) eachPlot(root string, f func(file, want string) error) error {
 	for _, p := range papers {
-		if _, made := b.files[path.Join(pages, p.name+".md")]; !made {
+		if _, made := b.files[path.Join(pages, p.name+".md")]; !made || p.head == "" {
 			continue
 		}
 		files, err := filepath.Glob(filepath.Join(root, pages, p.name, "*.svg"))
