@@ -141,8 +141,8 @@ func (w *writer) stability(mixes []mixPlans) (err error) {
 	w.claim(reduced[0] >= 0.61, "The genetic algorithm reduces S by as much as in the paper.", percent(reduced[0])+" on average")
 	w.claim(len(worse) == 0, "With no more moves than it has made, the local search reduces S at least as much in every mix.", "less in "+orNone(worse))
 	w.Line("\n![S of each mix, as a part of what spread has](%s/fig10b.svg)\n", pageName)
-	w.plots["fig10b.svg"], err = barChart("Figure 10(b): stability metric S", "S as a part of spread's", 0, 1.3, names, []string{"spread", "genetic", "local search"}, bars)
-	return err
+	w.plots["fig10b.svg"] = stabilityChart(names, bars)
+	return nil
 }
 
 // claim prints a conclusion, whether it holds, and what was seen.
@@ -192,9 +192,7 @@ func (w *writer) sweep(lines []alphaLine) (err error) {
 	for _, a := range slices.Sorted(maps.Keys(curves)) {
 		name := "fig05-" + string(a)
 		w.Line("![S and moves by alpha, %s](%s/%s.svg)\n", a, pageName, name)
-		if w.plots[name+".svg"], err = curves[a].plot("Figure 5: " + string(a)); err != nil {
-			return err
-		}
+		w.plots[name+".svg"] = curves[a].plot("C-Balancer, figure 5: S and moves by alpha, " + string(a))
 	}
 	return nil
 }

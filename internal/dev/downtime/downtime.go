@@ -95,7 +95,7 @@ func (p *page) downtime(events []cluster.Event) {
 }
 
 func (p *page) steps(events []cluster.Event) {
-	p.Line("\n## Figure 7: the steps\n\nSeconds while the container stands still.\n\n![Steps](migration-steps.svg)\n")
+	p.Line("\n## Figure 7: the steps\n\nSeconds while the container stands still.\n\n![C-Balancer, figure 7: the steps of a migration, by image and approach](migration-steps.svg)\n")
 	if len(events) == 0 {
 		p.Line("Missing: `lab/c-balancer/fig07.yaml` was not run.")
 		return
@@ -122,4 +122,5 @@ func (p *page) steps(events []cluster.Event) {
 		}
 		return commit > 0
 	}))
+	p.Line("\nCommit reads the changed files and writes them as a layer: with the disks in memory that is a copy. Push packs the same\n21 MB, takes their digest and sends them, which is work for the CPU and costs the same on any disk. The paper does not say what its disks were.")
 }

@@ -8,16 +8,11 @@
 package paper
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg"
-	_ "gonum.org/v1/plot/vg/vgsvg" // SVG
 
 	"weir/internal/dev/figures"
 	"weir/internal/dev/markdown"
@@ -73,24 +68,13 @@ func Page(data *figures.Data) (map[string][]byte, error) {
 	p.approaches(runs["fig07"])
 	p.checkpoints(runs["fig09"])
 	made := map[string][]byte{Folder + "/migration.md": []byte(p.String())}
-	for _, picture := range []struct {
-		name string
-		plot *plot.Plot
-	}{
-		{"steps", plotSteps(runs["fig07"])}, {"approaches", plotApproaches(runs["fig07"])}, {"checkpoints", plotCheckpoints(runs["fig09"])},
+	for name, picture := range map[string][]byte{
+		"steps": plotSteps(runs["fig07"]), "approaches": plotApproaches(runs["fig07"]),
+		"checkpoints": plotCheckpoints(runs["fig09"]), "sizes": plotSizes(runs["fig09"]),
 	} {
-		if picture.plot == nil {
-			continue
+		if picture != nil {
+			made[Folder+"/migration-"+name+".svg"] = picture
 		}
-		canvas, err := picture.plot.WriterTo(9*vg.Inch, 4*vg.Inch, "svg")
-		if err != nil {
-			return nil, err
-		}
-		var b bytes.Buffer
-		if _, err := canvas.WriteTo(&b); err != nil {
-			return nil, err
-		}
-		made[Folder+"/migration-"+picture.name+".svg"] = b.Bytes()
 	}
 	return made, nil
 }

@@ -3,116 +3,113 @@
 package paper
 
 import (
-	"image/color"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-
+	"weir/internal/lab/charts"
 	"weir/internal/lab/cluster"
 )
 
-var colours = []color.RGBA{{0x1f, 0x77, 0xb4, 255}, {0xff, 0x7f, 0x0e, 255}, {0x2c, 0xa0, 0x2c, 255}, {0xd6, 0x27, 0x28, 255}, {0x94, 0x67, 0xbd, 255}, {0x8c, 0x56, 0x4b, 255}, {0x7f, 0x7f, 0x7f, 255}, {0x17, 0xbe, 0xcf, 255}}
-
-// plotSteps draws stacked bars, as the paper's figure 7.
-func plotSteps(events []cluster.Event) *plot.Plot {
-	p := plot.New()
-	p.Y.Label.Text = "seconds"
-	p.Legend.Top, p.Legend.Left = true, true
-	var names []string
-	values := make([]plotter.Values, len(columns))
+// plotSteps draws stacked bars, as the paper's figure 7: nil without data.
+func plotSteps(events []cluster.Event) []byte {
+	b := charts.Bars{Title: "C-Balancer, figure 7: the steps of a migration", Unit: "seconds while the container stands still",
+		Across: "image and approach", Stacked: true}
+	for _, c := range columns {
+		b.Kinds = append(b.Kinds, c.title)
+	}
 	for _, e := range events {
 		image, how, _ := strings.Cut(e.Label, " ")
 		if how == "absent" {
 			continue
 		}
-		names = append(names, image+"\n"+how)
-		for i, cell := range down(e) {
+		b.Groups = append(b.Groups, image+"\n"+how)
+		var values []float64
+		for _, cell := range down(e) {
 			v, _ := strconv.ParseFloat(cell, 64) // "" is 0
-			values[i] = append(values[i], v)
+			values = append(values, v)
 		}
+		b.Values = append(b.Values, values[:len(columns)])
 	}
-	if len(names) == 0 {
+	if len(b.Groups) == 0 {
 		return nil
 	}
-	var below *plotter.BarChart
-	for i, v := range values {
-		bar, err := plotter.NewBarChart(v, vg.Points(24))
-		if err != nil {
-			return nil // no values
-		}
-		bar.Color, bar.LineStyle.Width = colours[i], 0
-		if below != nil {
-			bar.StackOn(below)
-		}
-		below = bar
-		p.Add(bar)
-		p.Legend.Add(columns[i].title, bar)
-	}
-	p.NominalX(names...)
-	return p
+	return b.SVG()
 }
 
-// plotApproaches draws groups of bars, as the paper's figure 8.
-func plotApproaches(events []cluster.Event) *plot.Plot {
-	list := images(events)
-	if len(list) == 0 {
+// plotApproaches draws groups of bars, as the paper's figure 8. Times are from 0.1 to 50 s, so the
+// scale is logarithmic.
+func plotApproaches(events []cluster.Event) []byte {
+	b := charts.Bars{Title: "C-Balancer, figure 8: time to bring the file system over", Unit: "seconds, each line ten times the one below",
+		Across: "image", Groups: images(events), Low: 0.01, Log: true,
+		Kinds: []string{"1: export", "2: layers absent", "2: layers present", "the changed layer alone"}}
+	if len(b.Groups) == 0 {
 		return nil
 	}
-	p := plot.New()
-	p.Y.Label.Text = "seconds"
-	p.Legend.Top, p.Legend.Left = true, true
-	width := vg.Points(18)
-	for i, how := range hows {
-		values := make(plotter.Values, len(list))
-		for k, image := range list {
+	for _, image := range b.Groups {
+		values := make([]float64, len(hows))
+		for i, how := range hows {
+			values[i] = math.NaN()
 			for _, e := range events {
 				if e.Label == image+" "+how {
 					d, _ := files(e)
-					values[k] = d.Seconds()
+					values[i] = d.Seconds()
 				}
 			}
 		}
-		bar, err := plotter.NewBarChart(values, width)
-		if err != nil {
-			return nil // no values
-		}
-		bar.Color, bar.LineStyle.Width = colours[i], 0
-		bar.Offset = width * vg.Length(float64(i)-1.5)
-		p.Add(bar)
-		p.Legend.Add(how, bar)
+		b.Values = append(b.Values, values)
 	}
-	p.NominalX(list...)
-	return p
+	return b.SVG()
 }
 
-// plotCheckpoints draws the time to freeze against workers, as the paper's figure 9.
-func plotCheckpoints(events []cluster.Event) *plot.Plot {
-	if len(events) == 0 {
+// plotCheckpoints draws the time to freeze against workers, as the paper's figure 9(a).
+func plotCheckpoints(events []cluster.Event) []byte {
+	l := charts.Lines{Title: "C-Balancer, figure 9(a): time of the checkpoint", Unit: "seconds to freeze", Across: "workers", At: []float64{1, 2, 4, 8}}
+	for _, program := range slices.DeleteFunc(images(events), func(p string) bool { return p == ofMemory }) {
+		var points []charts.Point
+		for _, e := range byWorkers(events, program) {
+			d, _ := took(e.Event, "freeze")
+			points = append(points, charts.Point{X: float64(e.workers), Y: d.Seconds()})
+		}
+		if len(points) > 0 {
+			l.Kinds, l.Curves = append(l.Kinds, program), append(l.Curves, points)
+		}
+	}
+	if len(l.Curves) == 0 {
 		return nil
 	}
-	p := plot.New()
-	p.X.Label.Text, p.Y.Label.Text, p.Y.Min = "workers", "seconds to freeze", 0
-	p.Legend.Top, p.Legend.Left = true, true
-	for i, program := range slices.DeleteFunc(images(events), func(p string) bool { return p == ofMemory }) {
-		var points plotter.XYs
-		for _, e := range events {
-			name, workers, _ := strings.Cut(e.Label, " ")
-			if n, err := strconv.Atoi(workers); err == nil && name == program {
-				d, _ := took(e, "freeze")
-				points = append(points, plotter.XY{X: float64(n), Y: d.Seconds()})
-			}
-		}
-		line, marks, err := plotter.NewLinePoints(points)
-		if err != nil {
-			return nil // no values
-		}
-		line.Color, marks.Color = colours[i], colours[i]
-		p.Add(line, marks)
-		p.Legend.Add(program, line, marks)
+	return l.SVG()
+}
+
+// plotSizes draws what a checkpoint of qsort takes, as it is and packed, as the paper's figure 9(b).
+func plotSizes(events []cluster.Event) []byte {
+	l := charts.Lines{Title: "C-Balancer, figure 9(b): size of qsort's checkpoint", Unit: "MB", Across: "workers", At: []float64{1, 2, 4, 8},
+		Kinds: []string{"as it is", "packed"}, Curves: make([][]charts.Point, 2)}
+	for _, e := range byWorkers(events, "qsort") {
+		_, packed := took(e.Event, "send checkpoint")
+		l.Curves[0] = append(l.Curves[0], charts.Point{X: float64(e.workers), Y: float64(raw(e.Event)) / 1e6})
+		l.Curves[1] = append(l.Curves[1], charts.Point{X: float64(e.workers), Y: float64(packed) / 1e6})
 	}
-	return p
+	if len(l.Curves[0]) == 0 {
+		return nil
+	}
+	return l.SVG()
+}
+
+// counted is a migration of a program with a number of workers.
+type counted struct {
+	cluster.Event
+	workers int
+}
+
+// byWorkers are the migrations of a program, in their order.
+func byWorkers(events []cluster.Event, program string) (list []counted) {
+	for _, e := range events {
+		name, workers, _ := strings.Cut(e.Label, " ")
+		if n, err := strconv.Atoi(workers); err == nil && name == program {
+			list = append(list, counted{e, n})
+		}
+	}
+	return list
 }
