@@ -5,11 +5,14 @@ package main
 import (
 	"fmt"
 	"math"
+
+	"weir/internal/dev/papers/literal"
 )
 
 var ancs = paper{
 	name: "ancs", own: "ancs", tool: "Iperf", head: prose("ancs"), summary: prose("ancs-summary"),
 	sections: []section{
+		words{literal.ANCS},
 		text(goodputSection),
 		unscheduled{"Figure 4: no scheduler", `One to five VMs, joining. In the paper the unmodified driver serves the VMs round robin, and all get the same: 941
 Mbit/s for one, a fifth for each of five.`,

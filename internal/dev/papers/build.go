@@ -128,12 +128,17 @@ func (b *built) paper(root string, p *paper, data *figures.Data, old map[string]
 	if len(r.runs) == 0 {
 		return fmt.Errorf("no run of it is in %s; measure: scripts/papers %s", figures.Folder, p.name)
 	}
-	text, plots := page(r)
+	text, plots, pictures := page(r)
 	all, err := parts.Of(b.parts, p.name, data, pages)
 	if err != nil {
 		return err
 	}
 	b.add(name, []byte(text+all))
+	for _, picture := range slices.Sorted(maps.Keys(pictures)) {
+		file := path.Join(pages, p.name, picture+".svg")
+		b.add(file, pictures[picture])
+		b.plots[file] = digest(pictures[picture])
+	}
 	for _, plot := range plots {
 		b.plots[path.Join(pages, p.name, plot+".svg")] = r.runs[plot].source.Plot
 	}

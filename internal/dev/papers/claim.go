@@ -86,6 +86,9 @@ func ordered(says string, number func(x *run, phase int) *float64, unit string, 
 				example = fmt.Sprintf(", not in case %d (%s %s)", p+1, strings.Join(list, ", "), unit)
 			}
 		}
-		return held == phases, fmt.Sprintf("in %d of %d cases%s", held, phases, example)
+		if held < phases {
+			return false, fmt.Sprintf("it is so in %d of %d cases%s", held, phases, example)
+		}
+		return true, fmt.Sprintf("in %d of %d cases", held, phases)
 	}}
 }

@@ -229,14 +229,21 @@ var cps = paper{
 feedback. In the paper no reservation had its rate, and rates oscillated widely.`,
 			`Packets are paced by a timer of nanosecond resolution, and each class has a queue of its own. The remaining error is what
 the equation leaves out: B counts frames, and 1,448 bytes of 1,514 are payload, 95.64 %.`, []claim{
-				{says: "A modern kernel does not have the oscillation.", needs: []string{"fig07-fair"}, rule: func(w *writer) (bool, string) {
+				{says: "The rates oscillate, as in the paper.", needs: []string{"fig07-fair"}, rule: func(w *writer) (bool, string) {
 					most := 0.0
 					for _, m := range w.runs["fig07-fair"].reserved() {
 						if m.Overshoot != nil {
 							most = max(most, *m.Overshoot)
 						}
 					}
-					return most < 0.01, fmt.Sprintf("overshoot %.1f %% at most; the bar is 1 %%", 100*most)
+					return most >= veryLarge, fmt.Sprintf("overshoot %.1f %% at most, and a large oscillation is %.0f %% or more", 100*most, 100*veryLarge)
+				}},
+				{says: "No flow has its rate, as in the paper.", needs: []string{"fig07-fair"}, rule: func(w *writer) (bool, string) {
+					least := math.Inf(1)
+					for _, m := range w.runs["fig07-fair"].reserved() {
+						least = min(least, math.Abs(*m.GoodputBps/m.ReserveBps-1))
+					}
+					return least > 0.01, fmt.Sprintf("off by %.2f %% at least", 100*least)
 				}},
 				{says: "Every flow is short of its reservation by its headers.", needs: []string{"fig07-fair"}, rule: func(w *writer) (bool, string) {
 					worst := 0.0
@@ -247,10 +254,7 @@ the equation leaves out: B counts frames, and 1,448 bytes of 1,514 are payload, 
 				}}}}},
 		responses{"Figure 8: the gains", `One flow reserves 30 Mbit/s and begins at a hundredth of it; with the default gains at what headers demand, and then its
 reservation is changed to 50 and to 15 Mbit/s.`,
-			`The paper draws its sets and has no numbers. In the column the words are taken like this: no overshoot is below 1 %, negligible
-below 5 %, very large 25 % or more; fast is faster than the slowest, fastest faster than all others; too long is longer than
-20 s; oscillates is an overshoot of 25 % or more. Looked at once a second, on a network that answers within the second, a loop
-with the last two sets cannot be stable ([the largest root](../control.md#gains) is 1.5 for both).`,
+			prose("cps-fig08-why"),
 			[]gainSet{
 				{"fig08a-slow", "Kc 0.125, Ti 1, Td 1", "slowest rise, no overshoot, settling too long", func(r response, w *writer) bool {
 					return r.rise > w.step("fig08a-right").rise && r.rise > w.step("fig08a-overshoot").rise && r.overshoot < 0.01 && r.settle > 20
@@ -279,10 +283,7 @@ with the last two sets cannot be stable ([the largest root](../control.md#gains)
 			`What comes is delayed in the queue of the link's ingress until TCP sends as much.`, []claim{undisturbed("fig09a-fair")}}},
 		held{figure{"fig09b", "Figure 9b: at the receiver, with gains that oscillate",
 			`20 and 40 Mbit/s, with Kc 0.877, Ti 1.142, Td 0.1279.`,
-			`The paper's figure, drawn without numbers, shows flows that swing about their reservations, and says that only the flow
-without one is affected by that. Here each controller begins at the rate that headers demand, and not at zero as the paper's
-does: a loop that cannot be stable makes an error larger that is there, and one that begins at its target has next to none.
-What it swings with depends on the first second of its connection, and is chance. A loop that oscillates moves its own flow.`, []claim{
+			prose("cps-fig09b-why"), []claim{
 				{says: "All reservations swing, as in the paper.", needs: []string{"fig09b-fair"}, rule: func(w *writer) (bool, string) {
 					held, list := 0, w.runs["fig09b-fair"].reserved()
 					seen := []string{}
@@ -309,11 +310,7 @@ limiter lets the controller act only while more than the reservation is offered.
 			`The same with 10 ms of delay and a loss of 0.1 %.`,
 			`A loss halves TCP's window, and the queue that stands before the schedule makes up for it.`, []claim{reached("fig10b-fair", 2)}}},
 		exactness{"timing", "Section VI-D: when packets leave",
-			`2,000 frames are handed down at once and let go at 10 Mbit/s, one each 1.2112 ms: by a class's interval with each of
-Weir's schedulers, by fq's pacing, and by tbf with a bucket of one frame; with the CPU idle, and with a program that loops
-on it. Late is how long after its time a packet arrived, times counted in whole intervals from the earliest for which the
-scheduler had set its timer. The paper's scheduler looked at its queues every 478 ns with the CPU idle, and every 8.4 ms
-with it busy.`,
+			prose("cps-timing"),
 			`Soft timers have to wait until the kernel is entered, and a busy program does not enter it. Here the timer is the
 kernel's own, of high resolution, and what it wakes runs before any program.`, []claim{
 				{says: "A busy CPU makes no packet of Weir's schedulers later than 0.1 ms.", needs: []string{"timing"}, rule: func(w *writer) (bool, string) {

@@ -99,7 +99,8 @@ func (p *paper) wanted() (list []want) {
 type writer struct {
 	markdown.Writer
 	*results
-	plots []string
+	plots    []string
+	pictures map[string][]byte // that the page draws itself, by name
 }
 
 // figures are the paper's experiments about shares.
@@ -115,9 +116,9 @@ func (p *paper) figures() (list []figure) {
 	return list
 }
 
-// page is the whole text, and the names of the runs whose plots it shows.
-func page(r *results) (text string, plots []string) {
-	w := &writer{results: r}
+// page is the whole text, the names of the runs whose plots it shows, and the pictures that it draws.
+func page(r *results) (text string, plots []string, pictures map[string][]byte) {
+	w := &writer{results: r, pictures: map[string][]byte{}}
 	kernels, commits, days := w.sources()
 	w.Line(r.paper.head+"\n", kernels, commits, days)
 	if len(w.missing) > 0 {
@@ -130,7 +131,7 @@ func page(r *results) (text string, plots []string) {
 		s.write(w)
 	}
 	w.failures()
-	return w.String(), w.plots
+	return w.String(), w.plots, w.pictures
 }
 
 // failures are the expectations that the runs themselves found not to hold.

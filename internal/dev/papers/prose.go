@@ -5,6 +5,8 @@ package main
 import (
 	"embed"
 	"strings"
+
+	"weir/internal/dev/papers/literal"
 )
 
 //go:embed text
@@ -18,4 +20,21 @@ func prose(name string) string {
 		panic(err)
 	}
 	return strings.TrimSuffix(string(text), "\n")
+}
+
+// draw shows a picture that the page makes itself.
+func (w *writer) draw(name, title string, svg []byte) {
+	w.pictures[name] = svg
+	w.Line("![%s](%s/%s.svg)\n", title, w.paper.name, name)
+}
+
+// words is a section of what a paper's words give, taken literally.
+type words struct{ literal.Section }
+
+func (words) runs(string) []want { return nil }
+
+func (s words) write(w *writer) {
+	text, svg := s.Write()
+	w.Line("## %s\n\n%s", s.Title, text)
+	w.draw(s.Picture, s.Heading, svg)
 }

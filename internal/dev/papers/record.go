@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"weir/internal/dev/figures"
-	"weir/internal/lab/report"
 )
 
 // record makes a run's data of what scripts/papers left below raw: NAME.json (standard
@@ -45,7 +43,7 @@ func record(root, raw, commit, status, name string) error {
 	r := &figures.Run{Name: name, Source: figures.Source{
 		Scenario: p.file(w), Digest: figures.Digest(text), Scheduler: w.scheduler, Commit: commit,
 		Kernel: strings.TrimSpace(string(kernel)), Date: time.Now().UTC().Format(time.DateOnly), Machine: figures.Virtual,
-		Command: p.command(w), Failures: failures(log),
+		Command: p.command(w), Failures: figures.Failures(log),
 	}}
 	if r.Source.Status, err = strconv.Atoi(status); err != nil {
 		return fmt.Errorf("status %q is no number", status)
@@ -62,7 +60,7 @@ func record(root, raw, commit, status, name string) error {
 				r.Lines = append(r.Lines, line)
 				continue
 			}
-			if line, err = shorten(line); err != nil {
+			if line, err = figures.Shorten(line); err != nil {
 				return fmt.Errorf("%s.json: %w", base, err)
 			}
 			r.Lines = append(r.Lines, line)
@@ -94,30 +92,4 @@ func (p *paper) takePlot(root, base, name string) (string, error) {
 		return "", err
 	}
 	return digest(text), os.WriteFile(file, text, 0o644)
-}
-
-// failures returns the lab's complaints.
-func failures(log []byte) (list []string) {
-	for line := range strings.Lines(string(log)) {
-		for _, kind := range []string{"expectation does not hold: ", "problem: "} {
-			if what, found := strings.CutPrefix(strings.TrimSpace(line), kind); found {
-				list = append(list, what)
-			}
-		}
-	}
-	return list
-}
-
-// shorten a workload's line by its flows where there is one without a queue: it says the
-// same again.
-func shorten(line []byte) ([]byte, error) {
-	var w report.Workload
-	if err := json.Unmarshal(line, &w); err != nil {
-		return nil, err
-	}
-	if w.Workload == "" || w.Phase == 0 || len(w.Flows) != 1 || w.Flows[0].Queue != "" {
-		return line, nil
-	}
-	w.Flows = nil
-	return json.Marshal(w)
 }

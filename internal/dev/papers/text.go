@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/internal/dev/markdown"
+	"weir/internal/dev/papers/literal"
 	"weir/internal/lab/report"
 )
 
@@ -48,6 +49,7 @@ var qcon = paper{
 	name: "qcon", own: "qcon", beside: []string{"htb", "htb-tuned"}, tool: "netperf", head: prose("qcon"), summary: prose("qcon-summary"),
 	sections: []section{
 		text(orderSection),
+		words{literal.QCon},
 		text(htbSection),
 		text(goodputSection),
 		unshaped{},
@@ -66,10 +68,7 @@ of c1 would be more than what it prints for c3.`, nil},
 				fits("fig08-fair", 2e6)}},
 		figure{"fig09", "Figure 9: mins",
 			`Weights 1:2:3:4:5, and in each case one more min: 30 for c1, 20 for c2, 15 for c3, 15 for c4.`,
-			`What a min takes comes from those that follow, in proportion to their weights, and those with a min are the first
-ones; the contract divides in the same way. The min of c4 in the last case does not bind, because its share is more.
-The mins that the paper prints are held as goodput; as a floor for wire bits they would leave a few percent less than
-it prints.`, []claim{within("Algorithm 1 divides as the contract does.", "fig09-qcon", 0.03)}},
+			prose("qcon-fig09-why"), []claim{within("Algorithm 1 divides as the contract does.", "fig09-qcon", 0.03)}},
 		figure{"fig10", "Figure 10: maxes",
 			`Equal weights, and in each case one more max: 10 for c1, 10 for c2, 15 for c3, 25 for c4.`,
 			`The maxes come in the order of the containers, so that what each leaves goes to those without one. The paper's numbers for
@@ -78,7 +77,13 @@ the last case add up to what the link carries as goodput.`, []claim{within("Here
 			`Weights 1:2:3; then a min of 30 for c1; then also a max of 15 for c3.`,
 			`In the last case c3 is the last in order: the loop as printed gives the rate that its max leaves to no other container, and the
 balance raises the total for all instead. c1's part of that stays below its min: a min is a floor, and not added to a share. The paper divides it between c1 and c2 by weight, on top of c1's min.`, []claim{
-				within("So c2 gets it all, as by the contract.", "fig11-qcon", 0.03)}},
+				{says: "In the last case both c1 and c2 rise, as in the paper.", needs: []string{"fig11-qcon"}, rule: func(w *writer) (bool, string) {
+					before, after := w.runs["fig11-qcon"].phases[1].workloads, w.runs["fig11-qcon"].phases[2].workloads
+					rises := func(i int) bool { return after[i].RateBps > before[i].RateBps*1.01 }
+					return rises(0) && rises(1), fmt.Sprintf("c1 from %s to %s, c2 from %s to %s Mbit/s",
+						mbit(before[0].RateBps), mbit(after[0].RateBps), mbit(before[1].RateBps), mbit(after[1].RateBps))
+				}},
+				within("All rates are the contract's.", "fig11-qcon", 0.03)}},
 		cpu{title: "Figure 12: CPU time", did: prose("qcon-cpu"), why: prose("qcon-cpu-why"), who: "containers",
 			scenario: "fig12", none: "fig12-none", others: []string{"fair", "qcon", "htb"}, claims: []claim{
 				ordered("The paper's order, qCon below no scheduler below HTB.", cpuOf, "%", 100, "fig12-qcon", "fig12-none-none", "fig12-htb"),
@@ -95,6 +100,13 @@ balance raises the total for all instead. c1's part of that stays below its min:
 
 // unshapedClaims are about figure 3's first half.
 var unshapedClaims = []claim{
+	{says: "DRR's three rates are alike, as in the paper.", needs: []string{"fig03-drr-drr"}, rule: func(w *writer) (bool, string) {
+		var list []float64
+		for _, m := range w.runs["fig03-drr-drr"].phases[0].workloads {
+			list = append(list, m.RateBps/1e6)
+		}
+		return spread(list) <= 5, joined(list, "%.1f", "Mbit/s") + ", of one run; the bar is 5 between the least and the most"
+	}},
 	weightless("On a link that is never full DRR's weights count for nothing.", "fig03-drr-drr"),
 	weightless("Neither do fair's.", "fig03-drr-fair"),
 	{says: "Once the link is shaped to the line, DRR holds them.", needs: []string{"fig03-shaped-drr"}, rule: func(w *writer) (bool, string) {

@@ -10,7 +10,6 @@ import (
 )
 
 func TestRates(t *testing.T) {
-	const m = 1e6
 	for _, c := range []struct {
 		name string
 		list []scenario.Policy
