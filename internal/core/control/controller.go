@@ -65,6 +65,7 @@ type Controller struct {
 	state   State
 	frozen  bool
 	open    bool
+	law     law
 	waits   int        // samples that are still of another target
 	last    [2]float64 // errors of the two samples before, the newest first
 	primed  bool       // last is of this target
@@ -77,11 +78,17 @@ type Config struct {
 	Bounds Bounds
 	Wire   float64 // the output to begin with, such as what an earlier agent left
 	Open   bool    // without feedback: the output stays
+	// Summed acts by the CPS paper's law as it is printed (summed.go), for its experiments.
+	Summed bool
 }
 
 // New returns a controller whose output is c.Wire within the bounds.
 func New(c Config) *Controller {
 	k := &Controller{gains: c.Gains, bounds: c.Bounds, open: c.Open, waits: 1}
+	k.law = k.velocity
+	if c.Summed {
+		k.law = new(summed).next
+	}
 	k.state = State{Target: c.Target, Goodput: math.NaN(), Error: math.NaN(), Wire: c.Bounds.within(c.Wire), Mode: Waiting}
 	return k
 }
@@ -148,10 +155,8 @@ func (k *Controller) Step(s Sample) State {
 		k.last, k.primed = [2]float64{st.Error, st.Error}, true
 	}
 	e, e1, e2 := st.Error, k.last[0], k.last[1]
-	wire := st.Wire + k.gains.P()*(e-e1) + k.gains.I()*e + k.gains.D()*(e-2*e1+e2)
+	wire := k.law(st.Wire, k.gains.P()*(e-e1)+k.gains.I()*e+k.gains.D()*(e-2*e1+e2))
 	k.last = [2]float64{e, e1}
-	// In velocity form nothing is summed up that a bound could keep from having its
-	// effect, so there is nothing to wind up.
 	st.Wire = k.bounds.within(wire)
 	switch {
 	case st.Wire != wire && math.Abs(e) > Band*st.Target:
@@ -161,6 +166,13 @@ func (k *Controller) Step(s Sample) State {
 	}
 	return *st
 }
+
+// law makes the next output of the present one and of the sum of the controller's three terms.
+type law func(wire, terms float64) float64
+
+// velocity adds the terms to the output. Nothing is summed up beside it that a bound could keep from
+// having its effect, so there is nothing to wind up.
+func (k *Controller) velocity(wire, terms float64) float64 { return wire + terms }
 
 // mode returns the reason that keeps the controller from acting; Moving if there is none.
 func (k *Controller) mode(s Sample) Mode {

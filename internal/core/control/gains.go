@@ -57,9 +57,10 @@ func (g Gains) Check() error {
 	return nil
 }
 
-// CheckStable refuses, as a *invalid.Error, gains with which the loop cannot be
-// stable whatever the network does: on the fastest plant there is, where each
-// second's goodput is the rate that was set the second before.
+// CheckStable refuses, as a *invalid.Error, gains with which the loop is not stable on a network
+// that answers within the second, as nearly all do: where each second's goodput is the rate that was
+// set the second before. A network with a lag of its own, a fifth of a second or more, can be stable with
+// gains that are refused here (the CPS paper's figure 8b is of such sets), so a user may insist.
 func (g Gains) CheckStable() error {
 	if err := g.Check(); err != nil {
 		return err
@@ -69,7 +70,7 @@ func (g Gains) CheckStable() error {
 		return nil
 	}
 	return &invalid.Error{Field: "kc", Value: fmt.Sprintf("%.4g", g.Kc),
-		Msg:    fmt.Sprintf("with %s an error of 1 %% becomes %.2g %% a second later, and so on: the loop cannot be stable", g, grows),
+		Msg:    fmt.Sprintf("with %s an error of 1 %% becomes %.2g %% a second later, and so on, on a network that answers within the second: the loop is not stable there", g, grows),
 		Remedy: "lower kc, or raise ti; the default is " + Default.String()}
 }
 

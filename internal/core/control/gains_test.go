@@ -61,7 +61,7 @@ func TestRefusedGains(t *testing.T) {
 		{Gains{1, 1, -1}, `td "-1": not a gain`},
 		{Gains{math.NaN(), 1, 0}, `kc "NaN": not a gain`},
 		{Gains{1, math.Inf(1), 0}, `ti "+Inf": not a gain`},
-		{Gains{0.877, 1.142, 0.1279}, `kc "0.877": with Kc 0.877, Ti 1.142 s, Td 0.1279 s an error of 1 % becomes 1.5 % a second later, and so on: the loop cannot be stable; lower kc, or raise ti; the default is Kc 0.15`},
+		{Gains{0.877, 1.142, 0.1279}, `kc "0.877": with Kc 0.877, Ti 1.142 s, Td 0.1279 s an error of 1 % becomes 1.5 % a second later, and so on, on a network that answers within the second: the loop is not stable there; lower kc, or raise ti; the default is Kc 0.15`},
 	} {
 		err := tt.gains.CheckStable()
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {

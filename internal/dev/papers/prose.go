@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"weir/internal/dev/papers/literal"
+	"weir/internal/dev/papers/loop"
 )
 
 //go:embed text
@@ -37,4 +38,14 @@ func (s words) write(w *writer) {
 	text, svg := s.Write()
 	w.Line("## %s\n\n%s", s.Title, text)
 	w.draw(s.Picture, s.Heading, svg)
+}
+
+// lagSections are what of the CPS paper's controller is calculated.
+func lagSections(w *writer) {
+	table, panels := loop.Figure8()
+	w.Line("%s\n\n%s\n%s\n", prose("cps-lag"), table, prose("cps-lag-why"))
+	w.draw("fig08a-lag", "CPS figure 8(a) on a network with a lag, calculated", panels["fig08a-lag"])
+	w.draw("fig08b-lag", "CPS figure 8(b) on a network with a lag, calculated", panels["fig08b-lag"])
+	w.Line("%s\n\n%s\n%s\n", prose("cps-law"), loop.Printed(), prose("cps-law-why"))
+	w.Line("%s\n\n%s\n%s\n", prose("cps-table2"), loop.Table2(), prose("cps-table2-why"))
 }

@@ -256,7 +256,7 @@ func TestControlChanges(t *testing.T) {
 		seconds(20)
 		h.expectGoodput("thawed", "web", 10e6, 0.01)
 		unstable := api.Gains{Kc: 0.877, Ti: 1.142, Td: 0.1279}
-		refused(t, change(api.ControlChange{Gains: &unstable}), refusal.Invalid, "cannot be stable", "lower kc")
+		refused(t, change(api.ControlChange{Gains: &unstable}), refusal.Invalid, "the loop is not stable there", "lower kc")
 		if l := h.loop("web"); l.Gains.Td != 1 {
 			t.Errorf("gains %+v", l.Gains)
 		}

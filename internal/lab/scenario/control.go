@@ -14,16 +14,16 @@ import (
 
 // Control says how reservations are held. The zero Control is the product's.
 type Control struct {
-	Gains control.Gains // zero = the default
-	Open  bool          // without feedback, as in figure 7 of the CPS paper
-	Cold  bool          // begun from next to nothing, as its figures 8 are
+	Gains  control.Gains // zero = the default
+	Open   bool          // without feedback, as in figure 7 of the CPS paper
+	Cold   bool          // begun from next to nothing, as its figures 8 are
+	Summed bool          // by its control law as it is printed
 }
 
-// control reads {kc: 0.125, ti: 0.146, td: 1, feedback: off, start: zero}.
+// control reads {kc: 0.125, ti: 0.146, td: 1, feedback: off, start: zero, law: printed}.
 func (r *reader) control(n ast.Node, s *Scenario) {
-	feedback, start := "on", "headers"
-	g := control.Default
-	given := false
+	feedback, start, law := "on", "headers", "velocity"
+	g, given := control.Default, false
 	number := func(dst *float64) field {
 		return func(n ast.Node, path string) {
 			text, ok := r.scalar(n, path, "a number such as 0.125")
@@ -42,12 +42,10 @@ func (r *reader) control(n ast.Node, s *Scenario) {
 		"kc": number(&g.Kc), "ti": number(&g.Ti), "td": number(&g.Td),
 		"feedback": r.word(&feedback, "feedback", []string{"on", "off"}),
 		"start":    r.word(&start, "start", []string{"headers", "zero"}),
+		"law":      r.word(&law, "law", []string{"velocity", "printed"}),
 	})
-	if len(r.problems) > before {
-		return
-	}
-	s.Control.Open, s.Control.Cold = feedback == "off", start == "zero"
-	if given {
+	s.Control.Open, s.Control.Cold, s.Control.Summed = feedback == "off", start == "zero", law == "printed"
+	if given && len(r.problems) == before {
 		if err := g.Check(); err != nil { // unstable ones are what some files are about
 			r.refuse(n, "control", err)
 		}

@@ -46,6 +46,8 @@ type Settings struct {
 	// Cold begins at a hundredth of the reservation, as the paper's flows do, and not
 	// at what headers demand.
 	Cold bool
+	// Summed acts by the paper's control law as it is printed.
+	Summed bool
 }
 
 func (s Settings) gains() control.Gains {
@@ -147,7 +149,7 @@ func (p *Pacer) follow(id ID, c plan.Class, queue string, reserve policy.Rate, i
 	s := p.settings(c.Name, queue)
 	bounds := p.bounds(c, reserve, s)
 	l := p.loops[id]
-	if l == nil || l.Name != c.Name || l.QueueName != queue || l.settings.Open != s.Open || l.settings.Cold != s.Cold {
+	if l == nil || l.Name != c.Name || l.QueueName != queue || l.settings.Open != s.Open || l.settings.Cold != s.Cold || l.settings.Summed != s.Summed {
 		wire := interval.Rate()
 		switch {
 		case s.Open:
@@ -156,7 +158,7 @@ func (p *Pacer) follow(id ID, c plan.Class, queue string, reserve policy.Rate, i
 			wire = coldStart * float64(reserve)
 		}
 		l = &Loop{ID: id, Name: c.Name, QueueName: queue}
-		l.Controller = control.New(control.Config{Gains: s.gains(), Target: float64(reserve), Bounds: bounds, Wire: wire, Open: s.Open})
+		l.Controller = control.New(control.Config{Gains: s.gains(), Target: float64(reserve), Bounds: bounds, Wire: wire, Open: s.Open, Summed: s.Summed})
 		p.loops[id] = l
 	}
 	l.settings = s
