@@ -5,7 +5,7 @@ package balancer
 import (
 	"math"
 
-	"weir/internal/lab/charts"
+	"weir/internal/dev/charts"
 )
 
 // curve is S and moves by alpha, as parts.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"weir/internal/lab/charts"
+	"weir/internal/dev/charts"
 	"weir/internal/lab/cluster"
 )
 

@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"weir/internal/core/policy"
+	"weir/internal/dev/charts"
 	"weir/internal/dev/markdown"
 	"weir/internal/dev/papers/algorithm1"
 	"weir/internal/dev/papers/flowchart"
-	"weir/internal/lab/charts"
 	"weir/internal/lab/scenario"
 )
 

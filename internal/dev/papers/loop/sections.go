@@ -7,8 +7,8 @@ import (
 	"math"
 
 	"weir/internal/core/control"
+	"weir/internal/dev/charts"
 	"weir/internal/dev/markdown"
-	"weir/internal/lab/charts"
 )
 
 // set of gains of the paper's figure 8.
