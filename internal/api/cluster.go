@@ -133,7 +133,7 @@ type PlanRequest struct {
 	MaxMoves  int      `json:"max_moves,omitempty" minimum:"0" doc:"no more than so many; 0 = no limit"`
 	Alpha     *float64 `json:"alpha,omitempty" minimum:"0" maximum:"1"`
 	Above     *float64 `json:"above,omitempty" minimum:"0" maximum:"1" doc:"leave alone nodes that use at most this part of each resource; 0 = none"`
-	Algorithm string   `json:"algorithm,omitempty" enum:"local,genetic" doc:"empty = local"`
+	Algorithm string   `json:"algorithm,omitempty" enum:"local,genetic,genetic-seeded" doc:"empty = local"`
 	Measure   string   `json:"measure,omitempty" enum:"load,mean" doc:"empty = load"`
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // GeneticOptions are the parameters that the paper lists and leaves open (section
-// III-A), with the values that are used here where they are 0. With these, the mixes
-// of the paper end with the paper's reduction of S. Mutation matters most: f is
+// III-A), with the values that are used here where they are 0. The mutation was chosen so that the
+// mixes of the paper end with the paper's reduction of S, on average. It matters most: f is
 // normalised over the population, and where many children are spoiled by mutation, S
 // of all others looks the same beside theirs, and the number of moves decides.
 type GeneticOptions struct {

@@ -48,8 +48,9 @@ type Options struct {
 	// For ends the genetic algorithm after this time instead of after its number of
 	// generations; its result then depends on the machine. 0 = by generations.
 	For time.Duration
-	// Mutation is the genetic algorithm's, 0 = its default.
-	Mutation float64
+	// Genetic has the genetic algorithm's own parameters, which the paper leaves open; 0 = its defaults. Of
+	// Options, Seeded and Stop it has none of its own.
+	Genetic optimize.GeneticOptions
 	// Stop is told the S of each generation's fittest, and ends the genetic algorithm
 	// early when it says so; nil = never.
 	Stop     func(s float64) bool
@@ -93,7 +94,8 @@ func Run(p *optimize.Problem, a Algorithm, o Options, now func() time.Duration) 
 	case a == Local:
 		plan = optimize.Local(p, o.Options)
 	case a == Genetic || a == GeneticSeeded:
-		g := optimize.GeneticOptions{Options: o.Options, Mutation: o.Mutation, Seeded: a == GeneticSeeded}
+		g := o.Genetic
+		g.Options, g.Seeded = o.Options, a == GeneticSeeded
 		if o.For > 0 {
 			g.Generations = math.MaxInt
 		}

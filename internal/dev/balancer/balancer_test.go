@@ -303,7 +303,7 @@ func TestDelivered(t *testing.T) {
 		t.Fatal(err)
 	}
 	two, _ := Page(data)
-	if len(one) != 5 || !maps.EqualFunc(one, two, bytes.Equal) {
+	if len(one) != 6 || !maps.EqualFunc(one, two, bytes.Equal) {
 		t.Errorf("%d files, %d the second time, or not the same", len(one), len(two))
 	}
 }

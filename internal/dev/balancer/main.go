@@ -5,6 +5,7 @@
 // mixes W1 to W10 of its table II. The mixes are files of `weir simulate` in lab/c-balancer.
 //
 //	go run ./internal/dev/papers balancer plan                         # docs/papers/data/c-balancer-optimizer, a minute
+//	go run ./internal/dev/papers balancer mutation                     # the same with other mutations, a minute
 //	go run ./internal/dev/papers balancer together [-seconds N] [-runs N] [-only A+B,...] # docs/papers/data/c-balancer-together, eleven minutes
 //	go run ./internal/dev/papers balancer record lab/c-balancer/programs.yaml # as root, with stress-ng and iperf3
 //
@@ -18,15 +19,17 @@ package balancer
 
 import "errors"
 
-// Command runs plan, together or record, from the module's root.
+// Command runs plan, mutation, together or record, from the module's root.
 func Command(args []string) error {
 	switch {
 	case len(args) == 1 && args[0] == "plan":
 		return writePlans(".")
+	case len(args) == 1 && args[0] == "mutation":
+		return writeMutations(".")
 	case len(args) == 2 && args[0] == "record":
 		return record(args[1])
 	case len(args) > 0 && args[0] == "together":
 		return together(args[1:])
 	}
-	return errors.New("usage: balancer plan, balancer record FILE, or balancer together [-seconds N] [-runs N] [-only A+B,...]")
+	return errors.New("usage: balancer plan, balancer mutation, balancer record FILE, or balancer together [-seconds N] [-runs N] [-only A+B,...]")
 }

@@ -22,6 +22,7 @@ import (
 const (
 	plansRun    = pageName + "/plans"
 	alphaRun    = pageName + "/alpha"
+	mutationRun = pageName + "/mutation"
 	togetherRun = "c-balancer-together/together"
 )
 
@@ -69,6 +70,56 @@ type alphaLine struct {
 	Alpha float64                   `json:"alpha"`
 	S     map[sim.Algorithm]float64 `json:"s"`
 	Moves map[sim.Algorithm]float64 `json:"moves"`
+}
+
+// mutationLine is a line of the data: what the genetic algorithm does with a mutation, which the
+// paper does not print.
+type mutationLine struct {
+	Mutation float64            `json:"mutation"`
+	Reduced  map[string]float64 `json:"reduced"` // part of S, by mix: a mean over seeds
+	Moves    float64            `json:"moves"`   // mean over mixes and seeds
+}
+
+// mutations that are tried: genes of a child that become a random node, on average.
+var mutations = []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1}
+
+// mutate lets the genetic algorithm plan for each mix with each mutation, from the paper's random start.
+func mutate(mixes []mix) (list []any, err error) {
+	for _, mutation := range mutations {
+		line := mutationLine{Mutation: mutation, Reduced: map[string]float64{}}
+		for _, m := range mixes {
+			var t tally
+			for seed := range uint64(sweeps) {
+				p, err := m.problem(seed)
+				if err != nil {
+					return nil, err
+				}
+				o := sim.Options{Options: optimize.Options{Alpha: optimize.DefaultAlpha, Seed: seed}, Genetic: optimize.GeneticOptions{Mutation: mutation}}
+				r, err := sim.Run(p, sim.Genetic, o, func() time.Duration { return 0 })
+				if err != nil {
+					return nil, err
+				}
+				t.add(r)
+				line.Moves += float64(r.Moves) / sweeps / float64(len(mixes))
+			}
+			line.Reduced[m.file.Name] = t.reduction()
+		}
+		list = append(list, line)
+	}
+	return list, nil
+}
+
+// writeMutations writes the data of that.
+func writeMutations(root string) error {
+	mixes, err := readMixes(filepath.Join(root, scenarios))
+	if err != nil {
+		return err
+	}
+	lines, err := mutate(mixes)
+	if err != nil {
+		return err
+	}
+	return writeRun(root, mutationRun, "calculated", "go run ./internal/dev/papers balancer mutation", lines)
 }
 
 // asWeir is the mix as `weir plan --above` looks at it.

@@ -26,6 +26,10 @@ const stabilityText = `S is the variance over the nodes of the mean utilisation 
 and network both ways (equations 2 and 3). Alpha is 0.85. **Reduced** is against spread. The last two columns are the local
 search when it may move no more containers than the genetic algorithm has moved, launch by launch.`
 
+const mutationText = `The paper lists the probability of a mutation among what has to be tuned, and prints none. Which one Weir takes was chosen so
+that the mean of figure 10(b) comes out. These are others, with three seeds for each mix, and all else alike. The dashed line
+is the paper's mean.`
+
 const sweepText = `Alpha weighs S against moves: f = alpha S + (1 - alpha) d. S is what is left of spread's, moves are a part of the 28
 containers; both are means over the ten mixes with three seeds each. The paper's figure has no numbers; it chooses 0.85
 because both are low there.
@@ -42,7 +46,7 @@ const reading = `## How the paper was read
   this does no harm. ` + "`weir plan`" + ` uses the sum instead ([more](../simulate.md#what-s-is)).
 * **The genetic algorithm's parameters** are not in the paper. Here: 200 chromosomes, 300 generations, one-point cross-over
   with probability 0.8, mutation of one gene in one of twenty children, the 10 fittest pass; parents are the fitter of two
-  drawn ones. With that S is reduced as much as in the paper. More mutation spoils it: f is normalised between the best
+  drawn ones. The mutation was chosen so that S is reduced as much as in the paper ([others](#figure-10b-with-other-mutations)). More mutation spoils it: f is normalised between the best
   and the worst of the population, and beside spoiled children all others have nearly the same S, so that the moves decide.
 * **S is small in most mixes.** Programs that use one CPU each differ in memory alone (W1), or differ from cache, which used
   less of its CPU. Which of them hurt each other through the cache, S does not see: cgroups do not count cache misses, and

@@ -78,6 +78,11 @@ Nothing is moved; no agent and no manager is involved.`,
 	c.Flags().IntVar(&o.MaxMoves, "max-moves", 0, "move at most `N` containers, 0 = no limit")
 	c.Flags().Uint64Var(&o.Seed, "seed", 1, "`N` that determines whatever is left to chance")
 	c.Flags().IntVar(&o.Effort, "effort", 0, "`N`, how many changes the local search tries; 0 = by the number of containers")
+	c.Flags().IntVar(&o.Genetic.Population, "population", 0, "`N` chromosomes of the genetic algorithm (default 200)")
+	c.Flags().IntVar(&o.Genetic.Generations, "generations", 0, "`N` generations of it (default 300)")
+	c.Flags().IntVar(&o.Genetic.Elite, "elite", 0, "`N` fittest chromosomes that are passed on as they are (default 10)")
+	c.Flags().Float64Var(&o.Genetic.Crossover, "crossover", 0, "`P`, the probability that two parents are crossed (default 0.8)")
+	c.Flags().Float64Var(&o.Genetic.Mutation, "mutation", 0, "`N` genes of a child that become a random node, on average (default 0.05)")
 	c.Flags().DurationVar(&o.For, "for", 0, "`TIME` after which the genetic algorithm ends (default: after 300 generations)")
 	c.Flags().IntVar(&o.Parallel, "parallel", sim.DefaultParallel, "`N` moves at once")
 	frame.VerdictsFlag(c, &o.verdicts)
@@ -133,6 +138,12 @@ func (o *simulation) check() error {
 		return frame.Usagef("--effort %d: write 1 or more, or 0 to go by the number of containers", o.Effort)
 	case o.For < 0:
 		return frame.Usagef("--for %v: write a time such as 10s, or 0 for 300 generations", o.For)
+	case min(o.Genetic.Population, o.Genetic.Generations, o.Genetic.Elite) < 0:
+		return frame.Usagef("--population, --generations or --elite is below 0: write 1 or more, or 0 for the default")
+	case !(o.Genetic.Crossover >= 0 && o.Genetic.Crossover <= 1):
+		return frame.Usagef("--crossover %v: give a probability from 0 (the default) to 1", o.Genetic.Crossover)
+	case !(o.Genetic.Mutation >= 0):
+		return frame.Usagef("--mutation %v: give a number of genes, or 0 for the default", o.Genetic.Mutation)
 	case o.Parallel < 1:
 		return frame.Usagef("--parallel %d: write 1 or more", o.Parallel)
 	case o.measure != "" && !slices.Contains(optimize.Measures, o.measure):

@@ -19,7 +19,7 @@ import (
 
 // Settings of one computation.
 type Settings struct {
-	Algorithm string // Local or Genetic
+	Algorithm string // one of Algorithms
 	Alpha     float64
 	Measure   optimize.Measure
 	MaxMoves  int     // 0 = any number
@@ -29,8 +29,13 @@ type Settings struct {
 // The algorithms.
 const (
 	Local   = "local"
-	Genetic = "genetic"
+	Genetic = "genetic" // the paper's: its first generation is all random
+	// GeneticSeeded is the same with the present placement in the first generation.
+	GeneticSeeded = "genetic-seeded"
 )
+
+// Algorithms are all of them.
+var Algorithms = []string{Local, Genetic, GeneticSeeded}
 
 // Request has the fields of api.PlanRequest.
 type Request struct {
@@ -57,8 +62,8 @@ func (a Automatic) Settings(req Request) (Settings, error) {
 		return s, &refusal.Error{Kind: refusal.Invalid, Field: field, Value: value, Msg: msg}
 	}
 	switch {
-	case s.Algorithm != Local && s.Algorithm != Genetic:
-		return bad("algorithm", s.Algorithm, "is not known; write local or genetic")
+	case !slices.Contains(Algorithms, s.Algorithm):
+		return bad("algorithm", s.Algorithm, "is not known; write "+strings.Join(Algorithms, " or "))
 	case s.Measure < 0:
 		return bad("measure", req.Measure, "is not known; write "+strings.Join(optimize.Measures, " or "))
 	case !(s.Alpha >= 0 && s.Alpha <= 1):
@@ -80,8 +85,8 @@ func (p *Problem) Solve(s Settings) (optimize.Plan, error) {
 	}
 	p.Calm = len(p.LeaveCalm(s.Above))
 	o := optimize.Options{Alpha: s.Alpha, MaxMoves: s.MaxMoves, Seed: 1}
-	if s.Algorithm == Genetic {
-		return optimize.Genetic(p.Problem, optimize.GeneticOptions{Options: o, Seeded: true}), nil
+	if s.Algorithm != Local {
+		return optimize.Genetic(p.Problem, optimize.GeneticOptions{Options: o, Seeded: s.Algorithm == GeneticSeeded}), nil
 	}
 	return optimize.Local(p.Problem, o), nil
 }

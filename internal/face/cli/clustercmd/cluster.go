@@ -135,21 +135,24 @@ func renderContainers(list []api.ClusterContainer) string {
 	return t.String()
 }
 
+// algorithms that a plan may be made by.
+var algorithms = []string{"local", "genetic", "genetic-seeded"}
+
 // planFlags adds the flags of weir plan and weir rebalance.
 func planFlags(c *cobra.Command, req *api.PlanRequest) (read func() error) {
 	var alpha, above float64
 	fs := c.Flags()
 	fs.IntVar(&req.MaxMoves, "max-moves", 0, "at most `N` moves (default no limit)")
-	fs.StringVar(&req.Algorithm, "algorithm", "", "`NAME`: local (default) or genetic, the paper's")
+	fs.StringVar(&req.Algorithm, "algorithm", "", "`NAME`: local (default), genetic, the paper's, or genetic-seeded, which begins at the present placement")
 	fs.StringVar(&req.Measure, "measure", "", "`NAME` of the measure of a node's utilisation: load (default), the sum over its containers, or mean, the paper's")
 	fs.Float64Var(&alpha, "alpha", optimize.DefaultAlpha, "how much evenness counts against the cost of moves, `0 to 1`")
 	fs.Float64Var(&above, "above", optimize.DefaultAbove, "move only from nodes that use more than this part of a resource, `0 to 1`; 0 evens out all nodes")
-	frame.CompleteFlags(c, map[string][]string{"algorithm": {"local", "genetic"}, "measure": {"load", "mean"}})
+	frame.CompleteFlags(c, map[string][]string{"algorithm": algorithms, "measure": {"load", "mean"}})
 	return func() error {
 		for _, f := range []struct {
 			flag, value string
 			words       []string
-		}{{"algorithm", req.Algorithm, []string{"local", "genetic"}}, {"measure", req.Measure, []string{"load", "mean"}}} {
+		}{{"algorithm", req.Algorithm, algorithms}, {"measure", req.Measure, []string{"load", "mean"}}} {
 			if f.value != "" && !slices.Contains(f.words, f.value) {
 				return frame.Usagef("--%s %q: not known; write %s", f.flag, f.value, strings.Join(f.words, " or "))
 			}
