@@ -18,6 +18,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	_ "gonum.org/v1/plot/vg/vgimg" // PNG
 	_ "gonum.org/v1/plot/vg/vgsvg" // SVG
+
+	"weir/internal/core/policy"
 )
 
 // palette tells eight workloads apart, also for those who do not see red and
@@ -63,7 +65,11 @@ func FileName(file string) string {
 }
 
 func draft(r *Result) (*plot.Plot, error) {
-	p := NewPlot(fmt.Sprintf("%s (%s)", r.Scenario.Name, r.scheduled()), "time in seconds", "received, Mbit/s")
+	what := "received, Mbit/s"
+	if r.Scenario.Reserves() {
+		what = "goodput, Mbit/s"
+	}
+	p := NewPlot(fmt.Sprintf("%s (%s)", r.Scenario.Name, r.scheduled()), "time in seconds", what)
 	end := r.Scenario.Duration().Seconds()
 	p.X.Min, p.X.Max, p.Y.Min = 0, end*1.14, 0 // the legend has its place beside the lines
 	p.X.Tick.Marker = plot.TickerFunc(func(low, _ float64) []plot.Tick { return plot.DefaultTicks{}.Ticks(low, end) })
@@ -112,11 +118,19 @@ func captions(p *plot.Plot, r *Result) error {
 	return nil
 }
 
-// top of the vertical axis: what was seen and what the link holds, with room
+// top of the vertical axis: what is drawn, and half of the link at least where rates are, with room
 // above it.
 func top(r *Result) float64 {
-	most := float64(r.Scenario.Link.Capacity()) / 2
-	for _, row := range r.Rates {
+	most, rows := float64(r.Scenario.Link.Capacity())/2, r.Rates
+	if r.Scenario.Reserves() {
+		most, rows = 0, r.Goodput
+		for _, st := range r.Stretch {
+			for _, wire := range st.Ideal {
+				most = max(most, drawn(r, wire))
+			}
+		}
+	}
+	for _, row := range rows {
 		for _, v := range row {
 			most = max(most, v)
 		}
@@ -133,6 +147,14 @@ func series(r *Result, w int) plotter.XYs {
 	return measured(r.Rates[w], Step)
 }
 
+// drawn is an ideal rate, which is on the wire, as the plot has it: beside goodput as that of full segments.
+func drawn(r *Result, wire float64) float64 {
+	if r.Scenario.Reserves() {
+		return wire * policy.FullPayload / policy.FullFrame
+	}
+	return wire
+}
+
 func measured(row []float64, step time.Duration) plotter.XYs {
 	points := make(plotter.XYs, len(row))
 	for i, v := range row {
@@ -146,7 +168,7 @@ func measured(row []float64, step time.Duration) plotter.XYs {
 func ideal(p *plot.Plot, r *Result, w int, colour color.RGBA) error {
 	var points plotter.XYs
 	for _, st := range r.Stretch {
-		y := st.Ideal[w] / 1e6
+		y := drawn(r, st.Ideal[w]) / 1e6
 		points = append(points, plotter.XY{X: st.From.Seconds(), Y: y}, plotter.XY{X: st.To.Seconds(), Y: y})
 	}
 	line, err := plotter.NewLine(points)

@@ -122,3 +122,25 @@ expect:
 		t.Errorf("failures\n%s", strings.Join(r.Failures, "\n"))
 	}
 }
+
+// TestPlotComparesGoodputWithGoodput: beside curves of goodput the dashed line of a reservation is the
+// reservation, and not what it takes on the wire.
+func TestPlotComparesGoodputWithGoodput(t *testing.T) {
+	s := parse(t, `
+link: {bandwidth: 100mbit}
+workloads:
+  a: {reserve: 10mbit, traffic: [{tcp: {}}]}
+phases:
+  - {for: 10s}
+`)
+	m := Measurement{Scheduler: "fair", Backend: "bpf", Timeline: received(s, func(int, time.Duration) float64 { return 10.46e6 })}
+	m.Timeline.Payload = payload(s, func(int, time.Duration) float64 { return 10e6 })
+	r := Evaluate(s, m)
+	if got := drawn(r, r.Stretch[0].Ideal[0]); math.Abs(got-10e6) > 1e4 {
+		t.Errorf("the dashed line is at %.3f Mbit/s, the reservation is 10", got/1e6)
+	}
+	p, err := draft(r)
+	if err != nil || p.Y.Label.Text != "goodput, Mbit/s" || p.Y.Max > 12 {
+		t.Errorf("axis %q up to %.1f, %v", p.Y.Label.Text, p.Y.Max, err)
+	}
+}
