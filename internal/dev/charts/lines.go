@@ -41,7 +41,7 @@ func (l Lines) SVG() []byte {
 	if at == nil {
 		step := Step(to - from)
 		for n := math.Ceil(from/step - 1e-6); n*step <= to*1.0001; n++ {
-			at = append(at, math.Round(n*step*1e6)/1e6)
+			at = append(at, math.Round(n*step*1e6)/1e6+0) // not -0
 		}
 	}
 	for _, v := range at {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"weir/internal/dev/papers/cases"
 	"weir/internal/dev/papers/literal"
 )
 
@@ -34,6 +35,9 @@ weights.`, []claim{
 			`The three cases of figure 5, then vm5 falls idle, and at last only vm1 sends, whose weight is the smallest.`,
 			`The paper's three bars are at 940 Mbit/s. The last two cases are not the paper's: they are what a scheduler that
 hands out credits by weight loses most by, if it does not pass on what is not used.`, []claim{full("fig07-fair"), full("fig07-ancs")}},
+		text(func(w *writer) {
+			w.compared("fig07-aggregate", "ANCS figure 7: the aggregate in each case", "Mbit/s on the wire", "case", cases.Aggregate, wants("fig07", "ancs", "fair")...)
+		}),
 		figure{"taps", "Figures 5 to 7 on taps",
 			`The cases of figure 5, those of figure 7, and then the others join again as in figure 6, each VM behind a tap of its
 own, with a program that carries its frames as QEMU does.`,

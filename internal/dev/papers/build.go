@@ -4,12 +4,9 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -26,9 +23,7 @@ import (
 
 const pages = "docs/papers"
 
-// unmeasured lists the pages and blocks that are older than docs/papers/data, a line each:
-// FILE or FILE#BLOCK, and why. They are left as they are, and check says so.
-const unmeasured = figures.Folder + "/unmeasured.txt"
+const unmeasured = figures.Folder + "/" + figures.UnmeasuredList
 
 // built is every file that the data makes.
 type built struct {
@@ -55,7 +50,7 @@ func build(root string) (*built, error) {
 	if err != nil {
 		return nil, err
 	}
-	old, err := readUnmeasured(filepath.Join(root, unmeasured))
+	old, err := figures.ReadUnmeasured(filepath.Join(root, unmeasured))
 	if err != nil {
 		return nil, err
 	}
@@ -145,20 +140,6 @@ func (b *built) paper(root string, p *paper, data *figures.Data, old map[string]
 	return nil
 }
 
-func readUnmeasured(file string) (map[string]string, error) {
-	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	list := map[string]string{}
-	for line := range bytes.Lines(text) {
-		if name, why, found := strings.Cut(strings.TrimSpace(string(line)), " "); found && name != "#" {
-			list[name] = why
-		}
-	}
-	return list, err
-}
-
 // blocks adds README.md and the pages of docs that have blocks.
 func (b *built) blocks(root string, data *figures.Data, old map[string]string) error {
 	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
@@ -223,7 +204,7 @@ func write(root string) error {
 	for _, l := range b.left {
 		fmt.Fprintln(os.Stderr, "left as it is:", l)
 	}
-	if err := b.prune(filepath.Join(root, unmeasured)); err != nil {
+	if err := figures.Prune(filepath.Join(root, unmeasured), b.done); err != nil {
 		return err
 	}
 	return b.eachPlot(root, func(file, want string) error {
@@ -232,24 +213,6 @@ func write(root string) error {
 		}
 		return nil
 	})
-}
-
-// prune takes what has its runs by now off the list of unmeasured pages and blocks.
-func (b *built) prune(file string) error {
-	if len(b.done) == 0 {
-		return nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	var kept []byte
-	for line := range bytes.Lines(text) {
-		if name, _, _ := strings.Cut(string(line), " "); !slices.Contains(b.done, name) {
-			kept = append(kept, line...)
-		}
-	}
-	return os.WriteFile(file, kept, 0o644)
 }
 
 // eachPlot calls f with every picture of a page that was made, and the digest that it

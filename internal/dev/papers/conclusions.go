@@ -5,7 +5,8 @@ package main
 import (
 	"fmt"
 	"math"
-	"strings"
+
+	"weir/internal/dev/papers/cases"
 )
 
 // sdnConclusions holds what the SDN paper concludes in its sections 2 and 3 against the runs, of
@@ -23,23 +24,23 @@ func sdnConclusions(w *writer) {
 			}},
 			{says: "CBWFQ loses the more, the less bandwidth a flow has.", needs: []string{name("cbwfq")}, rule: func(w *writer) (bool, string) {
 				lost := w.last(name("cbwfq"), lossOf)
-				return lost[0] > lost[1] && lost[1] > lost[2] && lost[2] > lost[3], joined(lost, "%.1f", "%")
+				return lost[0] > lost[1] && lost[1] > lost[2] && lost[2] > lost[3], cases.Joined(lost, "%.1f", "%")
 			}},
 			{says: "SFQ's loss is the same for all.", needs: []string{name("sfq")}, rule: func(w *writer) (bool, string) {
 				lost := w.last(name("sfq"), lossOf)
-				return spread(lost) <= 2, joined(lost, "%.1f", "%") + "; the bar is 2 between the least and the most"
+				return cases.Spread(lost) <= 2, cases.Joined(lost, "%.1f", "%") + "; the bar is 2 between the least and the most"
 			}},
 			{says: "CBWFQ's slowest flow has more jitter than any of SFQ's.", needs: []string{name("cbwfq"), name("sfq")}, rule: func(w *writer) (bool, string) {
-				slow, most := w.last(name("cbwfq"), jitterOf)[0], largest(w.last(name("sfq"), jitterOf))
+				slow, most := w.last(name("cbwfq"), jitterOf)[0], cases.Largest(w.last(name("sfq"), jitterOf))
 				return slow > most, fmt.Sprintf("%.3f ms, and %.3f at most with SFQ", slow, most)
 			}},
 			{says: "LLQ's first flow has the least jitter of its four.", needs: []string{name("llq")}, rule: func(w *writer) (bool, string) {
 				all := w.last(name("llq"), jitterOf)
-				return all[0] < min(all[1], all[2], all[3]), joined(all, "%.3f", "ms")
+				return all[0] < min(all[1], all[2], all[3]), cases.Joined(all, "%.3f", "ms")
 			}},
 			{says: "Flows 2 to 4 of LLQ jitter alike.", needs: []string{name("llq")}, rule: func(w *writer) (bool, string) {
 				all := w.last(name("llq"), jitterOf)[1:]
-				return largest(all) <= 2*min(all[0], all[1], all[2]), joined(all, "%.3f", "ms") + "; the bar is twice the least"
+				return cases.Largest(all) <= 2*min(all[0], all[1], all[2]), cases.Joined(all, "%.3f", "ms") + "; the bar is twice the least"
 			}},
 		})
 	}
@@ -67,31 +68,6 @@ func (w *writer) last(name string, number func(x *run, i int) *float64) (list []
 		list = append(list, v)
 	}
 	return list
-}
-
-func largest(list []float64) (most float64) {
-	for _, v := range list {
-		most = max(most, v)
-	}
-	return most
-}
-
-func spread(list []float64) float64 {
-	least := math.Inf(1)
-	for _, v := range list {
-		least = min(least, v)
-	}
-	return largest(list) - least
-}
-
-// joined writes "1.0, 2.0 and 3.0 ms".
-func joined(list []float64, format, unit string) string {
-	var words []string
-	for _, v := range list {
-		words = append(words, fmt.Sprintf(format, v))
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " and " + words[last] + " " + unit
 }
 
 // htbSection says what the qCon paper's premise about Linux traffic control is worth.

@@ -14,6 +14,7 @@ import (
 	"weir/internal/core/policy"
 	"weir/internal/dev/markdown"
 	"weir/internal/dev/papers/algorithm1"
+	"weir/internal/dev/papers/cases"
 	"weir/internal/lab/report"
 	"weir/internal/lab/scenario"
 )
@@ -269,8 +270,33 @@ func (f figure) write(w *writer) {
 		w.Line("Slowest [reaction](../scenario.md#what-is-measured-and-how) to a change: fair %s, %s %s (windows of %d and %d ms).\n",
 			fair.reaction(), w.paper.own, own.reaction(), report.ReactionWindow(plan.SchedulerFair).Milliseconds(), report.ReactionWindow(w.paper.own).Milliseconds())
 	}
+	w.bars(own, "rates", "rates", "Mbit/s on the wire", cases.Rate, 0)
 	w.plot(f.scenario + "-fair")
 	w.plot(f.scenario + "-" + w.paper.own)
+}
+
+// bars draws a number of a run's workloads in each case, as the papers' bars have it.
+func (w *writer) bars(x *run, name, what, unit string, of cases.Number, low float64) {
+	if x == nil || w.paper.arch != "" {
+		return
+	}
+	title := x.scenario.Name + ": " + what + " in each case (" + x.scheduler + ")"
+	w.draw(x.name+"-"+name, title, cases.Bars(title, unit, x.loads(), of, low))
+}
+
+// loads are the workloads of each phase, links what the link did.
+func (x *run) loads() (list [][]report.Workload) {
+	for _, p := range x.phases {
+		list = append(list, p.workloads)
+	}
+	return list
+}
+
+func (x *run) links() (list []report.Link) {
+	for _, p := range x.phases {
+		list = append(list, p.link)
+	}
+	return list
 }
 
 // plot shows a run's plot, if there is one.
@@ -329,6 +355,21 @@ func (c cpu) write(w *writer) {
 	}
 	w.Line("\n%s\n", c.why)
 	w.claims(c.claims)
+	w.compared(c.scenario+"-cpu", w.scenarios[c.scenario].Name, "CPU time of the host, %", c.who, cases.CPU, c.columns()...)
+}
+
+// compared draws a number of the link in each case for several runs, if all are there.
+func (w *writer) compared(name, title, unit, across string, of func(report.Link) *float64, list ...want) {
+	var names []string
+	var links [][]report.Link
+	for _, s := range list {
+		x := w.runs[s.name()]
+		if x == nil || w.paper.arch != "" {
+			return
+		}
+		names, links = append(names, s.scheduler), append(links, x.links())
+	}
+	w.draw(name, title, cases.Compared(title, unit, across, names, links, of))
 }
 
 // quiet is the qCon paper's table 1: one that pings, alone and beside others.

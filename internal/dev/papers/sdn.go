@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"weir/internal/dev/papers/cases"
 )
 
 // technique is one of the paper's techniques: rates, jitter and loss of each flow
@@ -46,6 +48,10 @@ func (t technique) write(w *writer) {
 	}
 	w.Line("\n%s\n", t.why)
 	w.claims(t.claims)
+	for _, x := range []*run{fair, own} {
+		w.bars(x, "jitter", "jitter", "ms, each line ten times the one below", cases.Jitter, 0.001)
+		w.bars(x, "loss", "loss", "% of the datagrams", cases.Loss, 0)
+	}
 	w.plot(t.scenario + "-fair")
 	w.plot(t.scenario + "-" + w.paper.own)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/internal/dev/markdown"
+	"weir/internal/dev/papers/cases"
 	"weir/internal/dev/papers/literal"
 	"weir/internal/lab/report"
 )
@@ -105,7 +106,7 @@ var unshapedClaims = []claim{
 		for _, m := range w.runs["fig03-drr-drr"].phases[0].workloads {
 			list = append(list, m.RateBps/1e6)
 		}
-		return spread(list) <= 5, joined(list, "%.1f", "Mbit/s") + ", of one run; the bar is 5 between the least and the most"
+		return cases.Spread(list) <= 5, cases.Joined(list, "%.1f", "Mbit/s") + ", of one run; the bar is 5 between the least and the most"
 	}},
 	weightless("On a link that is never full DRR's weights count for nothing.", "fig03-drr-drr"),
 	weightless("Neither do fair's.", "fig03-drr-fair"),
