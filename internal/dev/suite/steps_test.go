@@ -81,7 +81,7 @@ func TestFullIsFull(t *testing.T) {
 		"vm/cluster/migrate/podman-7.3":  "--real-time --image podman",
 		"long/cluster/sim":               "-long=10m",
 		"long/cluster/node":              "./internal/cluster/node -long",
-		"long/cluster/bus/nats":          "-long",
+		"long/cluster/bus/natsserver":    "-long",
 		"race/quick":                     "go test -race -count=1 -json",
 		"race/test/e2e":                  "-race",
 		"random/groups-on-7.3":           "--seed 4711 --count 20 --groups",
