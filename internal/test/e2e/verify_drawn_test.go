@@ -110,7 +110,11 @@ func TestVerifyRaisesNoFalseAlarm(t *testing.T) {
 			a := b.start()
 			await(t, 40*time.Second, "steered", func() error {
 				for _, name := range []string{"w1", "w2"} {
-					if w := a.workload(name); w.State != "active" {
+					w, err := a.Workload(t.Context(), name)
+					if err != nil {
+						return err
+					}
+					if w.State != "active" {
 						return fmt.Errorf("%s is %s: %s", name, w.State, w.Note)
 					}
 				}
