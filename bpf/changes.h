@@ -22,13 +22,6 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, WEIR_MAX_CLASSES);
-	__type(key, __u32);
-	__type(value, struct weir_class_config);
-} class_config SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct weir_link_config);

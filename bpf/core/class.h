@@ -27,6 +27,14 @@
 /* The state that user space reads: one array of classes, one link. */
 struct weir_class classes[WEIR_MAX_CLASSES];
 
+/* What the agent wants of them (changes.h). */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WEIR_MAX_CLASSES);
+	__type(key, __u32);
+	__type(value, struct weir_class_config);
+} class_config SEC(".maps");
+
 /* The link's configuration in force, copied under the qdisc lock. */
 struct weir_link_config link_now;
 

@@ -59,6 +59,8 @@ static __always_inline void fair_timer(struct Qdisc *sch, __u64 now, __u64 at, _
 
 static __always_inline void fair_activate(struct weir_class *c, __u32 id, bool alone)
 {
+	if (shards > 1)
+		shard_enters(id);
 	if (alone && !c->rates) {
 		/* No past counts, and there is no other class to go before. */
 		if (!before(fair.link.v_now, c->v))
@@ -112,6 +114,17 @@ static __always_inline class_ref fair_next_at_once(void)
 	return fair.newcomer && line_in_batch(&fair.line) ? fair_first() : 0;
 }
 
+/* The line is busy: who may have a part of it all the same? */
+static __always_inline class_ref fair_wait_line(struct Qdisc *sch, __u64 now)
+{
+	if (fair.newcomer && fair_rush(now))
+		return fair_first();
+	if (shards > 1 && fair.newcomer && shard_begins())
+		return fair_first();
+	fair_timer(sch, now, shards > 1 ? shard_until(&fair.line, now) : fair.line.free, SLACK_NS);
+	return 0;
+}
+
 static __always_inline class_ref fair_choose(struct Qdisc *sch)
 {
 	__u64 now;
@@ -123,16 +136,18 @@ static __always_inline class_ref fair_choose(struct Qdisc *sch)
 	now = fair.clock;
 
 	if (before(now, fair.line.free)) {
-		if (!line_in_batch(&fair.line)) {
-			if (fair.newcomer && fair_rush(now))
-				return fair_first();
-			fair_timer(sch, now, fair.line.free, SLACK_NS);
-			return 0;
-		}
+		if (!line_in_batch(&fair.line))
+			return fair_wait_line(sch, now);
 	} else {
 		bool quick = fair_quick();
+		__u64 batch = quick ? link_now.batch_ns : link_now.bulk_batch_ns;
 
-		line_begin(&fair.line, now, quick ? link_now.batch_ns : link_now.bulk_batch_ns);
+		if (shards > 1) {
+			batch = shard_batch(&fair.line, now, batch, sch->q.qlen);
+			if (!batch)
+				return fair_wait_line(sch, now);
+		}
+		line_begin(&fair.line, now, batch);
 		fair.rushed = 0;
 		fair.batch++;
 		/*
@@ -183,6 +198,8 @@ turn:
 static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 len, __u32 left)
 {
 	line_give(&fair.line, len);
+	if (shards > 1)
+		shard_sends(len, left);
 	c->v += len * c->share_cost;
 	if (c->rates) {
 		fair_charge_rates(c, len);

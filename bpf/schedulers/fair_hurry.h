@@ -28,7 +28,7 @@
 #ifndef WEIR_FAIR_HURRY_H
 #define WEIR_FAIR_HURRY_H
 
-#include "fair_tier.h"
+#include "fair_lease.h"
 
 #define URGENT_NS 5000000ULL /* longest time that the line is busy with urgent packets */
 #define RUSH_BATCHES 4 /* batch_ns of a busy line that all in a hurry may have, a batch */
@@ -211,6 +211,8 @@ static __always_inline bool fair_may_rush(struct weir_class *c, __u32 id, __u64 
 		   fair.rushed >= RUSH_BATCHES * link_now.batch_ns) {
 		return false;
 	}
+	if (shards > 1 && !shard_hurries(fair_first_len(c, id)))
+		return false;
 	c->rushed += ns;
 	fair.rushed += ns;
 	return true;

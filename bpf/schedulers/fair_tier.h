@@ -17,7 +17,7 @@
 #ifndef WEIR_FAIR_TIER_H
 #define WEIR_FAIR_TIER_H
 
-#include "../core/fst.h"
+#include "../core/shard.h"
 #include "../core/wheel.h"
 #include "../disciplines/table.h"
 
@@ -266,7 +266,7 @@ static __always_inline __s64 fair_turn(struct tier *t)
 {
 	__u32 waiting = t->share.count + t->urgents;
 
-	if (waiting >= 64)
+	if (waiting >= 64 || (shards > 1 && !shard_was_alone))
 		return FRAME;
 	return fair_quick() || waiting >= 16 ? link_now.quantum : link_now.bulk_quantum;
 }

@@ -83,29 +83,11 @@
 #undef const
 #undef volatile
 
-static struct slot sim_slots[WEIR_SLOTS];
-static struct weir_class_config sim_classes[WEIR_MAX_CLASSES];
-static struct tier sim_tiers[WEIR_MAX_CLASSES];
-static struct hold sim_holds[RULE_QUEUES];
-static struct weir_link_config sim_link;
-static struct weir_delays sim_delays[WEIR_MAX_CLASSES + RULE_QUEUES];
-static __u32 sim_changes[WEIR_RING];
+#include "maps.h"
 
-static void *sim_lookup(void *map, __u32 key)
+static void *sim_shared(void *map, __u32 key)
 {
-	if (map == (void *)&slots)
-		return key < WEIR_SLOTS ? &sim_slots[key] : NULL;
-	if (map == (void *)&class_config)
-		return key < WEIR_MAX_CLASSES ? &sim_classes[key] : NULL;
-	if (map == (void *)&group_tiers)
-		return &sim_tiers[key];
-	if (map == (void *)&holds)
-		return &sim_holds[key];
-	if (map == (void *)&delays)
-		return &sim_delays[key];
-	if (map == (void *)&link_config)
-		return key == 0 ? &sim_link : NULL;
-	return key < WEIR_RING ? &sim_changes[key] : NULL;
+	return NULL;
 }
 
 /* ---- the link, its traffic and its clock ---- */
@@ -465,12 +447,6 @@ static void run(__u64 ns)
 	report();
 }
 
-static void announce(__u32 entry)
-{
-	sim_changes[published % WEIR_RING] = entry;
-	published++;
-}
-
 static void restart(__u32 id, int kind, __u32 len, __u64 gap, __u32 window)
 {
 	struct source *s = &sources[id];
@@ -499,14 +475,11 @@ int main(int argc, char **argv)
 #undef ROW
 	weir_init(&sch, NULL, NULL);
 	while (scanf("%31s", word) == 1) {
-		int n = !strcmp(word, "link")	   ? 13
-			: !strcmp(word, "class")   ? 11
-			: !strcmp(word, "queues")  ? 49
+		int n = sim_arguments(word)	   ? sim_arguments(word)
 			: !strcmp(word, "greedy")  ? 4
 			: !strcmp(word, "cbr")	   ? 3
 			: !strcmp(word, "client")  ? 4
 			: !strcmp(word, "request") ? 2
-			: !strcmp(word, "group")   ? 3
 			: !strcmp(word, "packet")  ? 3
 			: !strcmp(word, "later")   ? 2
 			: !strcmp(word, "charge")  ? 7
@@ -516,23 +489,8 @@ int main(int argc, char **argv)
 		for (int i = 0; i < n; i++)
 			if (scanf("%lld", (long long *)&a[i]) != 1)
 				return 2;
-		if (!strcmp(word, "link")) {
-			sim_link = (struct weir_link_config){
-				.link_cost = a[0],
-				.batch_ns = a[1],
-				.quantum = a[2],
-				.bulk_batch_ns = a[3],
-				.bulk_quantum = a[4],
-				.share_shift = a[5],
-				.total_credit = a[6],
-				.limit_bytes = a[7],
-				.overhead = a[8],
-				.least = a[9],
-				.cells = a[10],
-				.from_ip = a[11],
-				.framed = a[12],
-			};
-			announce(WEIR_RING_LINK);
+		if (sim_configure(word, a)) {
+			continue;
 		} else if (!strcmp(word, "charge")) {
 			struct sk_buff skb = {.pkt_len = a[0],
 					      .len = a[1],
@@ -543,45 +501,6 @@ int main(int argc, char **argv)
 
 			take_changes();
 			printf("charged %llu\n", (unsigned long long)charged(&skb));
-		} else if (!strcmp(word, "class")) {
-			struct weir_class_config *c = &sim_classes[a[0]];
-
-			c->share_cost = a[1];
-			c->floor_cost = a[2];
-			c->ceil_cost = a[3];
-			c->weight = a[4];
-			c->min_credit = a[5];
-			c->max_credit = a[6];
-			c->limit_bytes = a[7];
-			c->limit_packets = a[8];
-			c->interval = a[9];
-			c->ceil_burst = a[10];
-		} else if (!strcmp(word, "group")) { /* announced by `queues` */
-			sim_classes[a[0]].group = a[1];
-			sim_classes[a[0]].parent = a[2];
-		} else if (!strcmp(word, "queues")) {
-			struct weir_class_config *c = &sim_classes[a[0]];
-
-			c->discipline = a[1];
-			c->queues = a[2];
-			c->other_queue = a[3];
-			c->police_cost = a[4];
-			c->police_burst = a[5];
-			c->aqm_target = a[6];
-			c->aqm_interval = a[7];
-			c->ce_above = a[8];
-			for (int q = 0; q < WEIR_MAX_QUEUES; q++) {
-				c->queue[q].cost = a[9 + 5 * q];
-				c->queue[q].limit_packets = a[10 + 5 * q];
-				c->queue[q].peers = a[11 + 5 * q];
-				c->queue[q].interval = a[12 + 5 * q];
-				c->queue[q].reserve_bps = a[13 + 5 * q];
-				if (q == 0)
-					c->paced_queues = 0;
-				if (c->queue[q].interval)
-					c->paced_queues |= 1 << q;
-			}
-			announce(a[0]);
 		} else if (!strcmp(word, "greedy")) {
 			restart(a[0], GREEDY, a[1], a[3], a[2]);
 		} else if (!strcmp(word, "cbr")) {

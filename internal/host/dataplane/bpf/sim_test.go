@@ -69,6 +69,7 @@ type simulation struct {
 	link    plan.Link
 	classes []plan.Class
 	program func() (string, error)
+	shards  int // 0 = one qdisc, without what shards need
 }
 
 func simulate(link plan.Link, classes ...plan.Class) *simulation {
@@ -137,17 +138,18 @@ func (s *simulation) settle()             { s.run(settling) }
 
 // phase is what one run of the simulator measured.
 type phase struct {
-	sent    map[plan.ClassID]float64 // bytes
-	dropped map[plan.ClassID]uint64
-	longest map[plan.ClassID]time.Duration
-	flows   map[traffic]flowResult // by id and flow alone
-	total   float64
-	timers  int
-	ahead   time.Duration
-	left    map[plan.ClassID][]departure // while traced
-	delays  map[uint32]*delay.Histogram  // asked for after it, by delayKey
-	waits   map[plan.ClassID]waitTimes   // asked for after it
-	answers map[traffic][]time.Duration  // while traced: how long each request took, by id and flow alone
+	sent             map[plan.ClassID]float64 // bytes
+	dropped          map[plan.ClassID]uint64
+	longest          map[plan.ClassID]time.Duration
+	flows            map[traffic]flowResult // by id and flow alone
+	total            float64
+	timers           int
+	ahead            time.Duration
+	divisions, alone int                          // of shards: how often the link was divided since the beginning; 1 + the one that has it alone
+	left             map[plan.ClassID][]departure // while traced
+	delays           map[uint32]*delay.Histogram  // asked for after it, by delayKey
+	waits            map[plan.ClassID]waitTimes   // asked for after it
+	answers          map[traffic][]time.Duration  // while traced: how long each request took, by id and flow alone
 }
 
 // waitTimes is for how long packets of a class have waited since it began, and what it sent meanwhile.
@@ -182,16 +184,25 @@ func (p phase) rate(id plan.ClassID, over time.Duration) float64 {
 	return p.sent[id] * 8 / over.Seconds()
 }
 
+// command returns the program and its arguments.
+func (s *simulation) command() ([]string, error) {
+	if s.shards > 0 {
+		return shardSimulator()
+	}
+	path, err := s.program()
+	return []string{path, s.link.Scheduler}, err
+}
+
 // output runs the simulator and returns what it prints.
 func (s *simulation) output(t interface{ Fatalf(string, ...any) }) []byte {
-	path, err := s.program()
+	command, err := s.command()
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	// It takes milliseconds. The limit is for one that never ends.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, s.link.Scheduler)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin = bytes.NewReader(s.Bytes())
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -227,6 +238,10 @@ func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
 			d.id, d.flow, d.order = id, source/plan.MaxClasses, order
 			order++
 			p.left[id] = append(p.left[id], d)
+			continue
+		}
+		if strings.HasPrefix(line, "divisions") {
+			fmt.Sscanf(line, "divisions %d alone %d", &p.divisions, &p.alone)
 			continue
 		}
 		if strings.HasPrefix(line, "delay") {

@@ -33,6 +33,29 @@ func TestVerifiedInstructions(t *testing.T) {
 	}
 }
 
+// TestVerifiedShards does the same for a link that several shards divide.
+func TestVerifiedShards(t *testing.T) {
+	if err := Supported(); err != nil {
+		t.Skipf("needs a kernel with BPF qdiscs (vm/run has one): %v", err)
+	}
+	const shards = 8
+	for _, small := range []bool{false, true} {
+		t.Run(fmt.Sprintf("small=%t", small), func(t *testing.T) {
+			spec, err := buildFor(small).spec()
+			must(t, err)
+			must(t, spec.Variables[qdiscVarShards].Set(uint32(shards)))
+			classes := spec.Maps[qdiscMapClassConfig].MaxEntries
+			for name, n := range map[string]uint32{
+				qdiscMapShardHeads: shards, qdiscMapShardGrants: shards, qdiscMapShardSums: classes,
+				qdiscMapShardLines: shards * classes, qdiscMapShardCells: shards * classes,
+			} {
+				spec.Maps[name].MaxEntries = n
+			}
+			verified(t, spec, uint64(schedulersOf(spec.Types)["fair"]))
+		})
+	}
+}
+
 // TestVerifiedOnce loads the qdisc for four links. The kernel verifies the programs before it says
 // that a name is taken; the fourth load was verified four times.
 func TestVerifiedOnce(t *testing.T) {
