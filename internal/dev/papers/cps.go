@@ -297,6 +297,9 @@ reservation is changed to 50 and to 15 Mbit/s.`,
 					return held == 0, strings.Join(seen, ", ")
 				}},
 				undisturbed("fig09b-fair")}}},
+		held{figure{"fig09b-zero", "Figure 9b, begun from zero",
+			`The same, and each flow begins at a hundredth of its reservation, as the paper's begin at zero.`,
+			``, []claim{undisturbed("fig09b-zero-fair")}}},
 		held{figure{"fig09a-sender", "Figure 9a, at the sender",
 			`10, 25 and 40 Mbit/s join a flow that takes what it gets, one every 50 s.`,
 			``, []claim{undisturbed("fig09a-sender-fair")}}},
@@ -310,6 +313,8 @@ limiter lets the controller act only while more than the reservation is offered.
 		held{figure{"fig10b", "Figure 10b: WAN",
 			`The same with 10 ms of delay and a loss of 0.1 %.`,
 			`A loss halves TCP's window, and the queue that stands before the schedule makes up for it.`, []claim{reached("fig10b-fair", 2)}}},
+		held{figure{"fig10a-1kb", "Figure 10a with writes of 1 KB", `The paper's program writes 1,024 bytes at a time.`, ``, []claim{reached("fig10a-1kb-fair", 2)}}},
+		held{figure{"fig10b-one", "Figure 10b, one flow at a time", `With a loss of 1 %, as the paper measured in the WAN.`, ``, nil}},
 		exactness{"timing", "Section VI-D: when packets leave",
 			prose("cps-timing"),
 			`Soft timers have to wait until the kernel is entered, and a busy program does not enter it. Here the timer is the

@@ -123,7 +123,7 @@ func page(r *results) (text string, plots []string, pictures map[string][]byte) 
 	kernels, commits, days := w.sources()
 	w.Line(r.paper.head+"\n", kernels, commits, days)
 	if len(w.missing) > 0 {
-		w.Line("**Missing** (did not run to the end): %s.\n", strings.Join(w.missing, ", "))
+		w.Line("**Not measured yet**: %s. `scripts/papers` does it.\n", strings.Join(w.missing, ", "))
 	}
 	if r.paper.summary != "" {
 		w.summary()
@@ -230,15 +230,16 @@ func goodputSection(w *writer) {
 type unshaped struct{}
 
 func (unshaped) runs(string) []want {
-	return append(wants("fig03-drr", "drr", "fair"), wants("fig03-shaped", "drr")...)
+	return slices.Concat(wants("fig03-drr", "drr", "fair"), wants("fig03-shaped", "drr"), wants("fig03-udp", "drr"), wants("fig03-weak", "drr"))
 }
 
 func (unshaped) write(w *writer) {
 	w.Line("## Figure 3: where the queue stands\n\n%s\n", prose("qcon-unshaped"))
 	drr, fair, shaped := w.runs["fig03-drr-drr"], w.runs["fig03-drr-fair"], w.runs["fig03-shaped-drr"]
-	w.Head("workload", "weight", "DRR, link 10 times the line", "fair, the same", "DRR, link shaped")
+	w.Head("workload", "weight", "DRR, link 10 times the line", "fair, the same", "DRR, link shaped", "DRR, UDP", "DRR, a weak CPU")
 	for i, c := range w.scenarios["fig03-drr"].Workloads {
-		w.Row(c.Name, fmt.Sprint(c.Policy.Weight), rateOf(drr, 0, i), rateOf(fair, 0, i), rateOf(shaped, 0, i))
+		w.Row(c.Name, fmt.Sprint(c.Policy.Weight), rateOf(drr, 0, i), rateOf(fair, 0, i), rateOf(shaped, 0, i),
+			rateOf(w.runs["fig03-udp-drr"], 0, i), rateOf(w.runs["fig03-weak-drr"], 0, i))
 	}
 	w.Line("")
 	w.claims(unshapedClaims)
@@ -364,10 +365,13 @@ func (w *writer) compared(name, title, unit, across string, of func(report.Link)
 	var links [][]report.Link
 	for _, s := range list {
 		x := w.runs[s.name()]
-		if x == nil || w.paper.arch != "" {
-			return
+		if x == nil {
+			continue // not measured
 		}
 		names, links = append(names, s.scheduler), append(links, x.links())
+	}
+	if len(links) == 0 || w.paper.arch != "" {
+		return
 	}
 	w.draw(name, title, cases.Compared(title, unit, across, names, links, of))
 }
@@ -438,17 +442,17 @@ func (j joining) write(w *writer) {
 	w.claims(j.claims)
 }
 
-// unscheduled is an experiment without a scheduler: the rates only.
+// unscheduled is an experiment without policies: the rates only.
 type unscheduled struct {
-	title, did, why, scenario string
-	claims                    []claim
+	title, did, why, scenario, scheduler string
+	claims                               []claim
 }
 
-func (u unscheduled) runs(string) []want { return wants(u.scenario, "none") }
+func (u unscheduled) runs(string) []want { return wants(u.scenario, u.scheduler) }
 
 func (u unscheduled) write(w *writer) {
 	w.Line("## %s\n\n%s\n", u.title, u.did)
-	x, s := w.runs[u.scenario+"-none"], w.scenarios[u.scenario]
+	x, s := w.runs[u.scenario+"-"+u.scheduler], w.scenarios[u.scenario]
 	cells := []string{"case"}
 	for _, c := range s.Workloads {
 		cells = append(cells, c.Name)
@@ -467,7 +471,7 @@ func (u unscheduled) write(w *writer) {
 	}
 	w.Line("\n%s\n", u.why)
 	w.claims(u.claims)
-	w.plot(u.scenario + "-none")
+	w.plot(u.scenario + "-" + u.scheduler)
 }
 
 func rateOf(x *run, p, i int) string {

@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"time"
 
 	"weir/internal/dev/papers/cases"
@@ -75,12 +74,12 @@ func (j jitter) write(w *writer) {
 			verdict := "-"
 			if fair != nil {
 				verdict = "has none"
-				if fair.with == fair.cases {
-					verdict = yes(fair.mean <= printed)
+				if fair.With == fair.Cases {
+					verdict = yes(fair.Mean <= printed)
 				}
 				counts[verdict]++
 			}
-			w.Row(t.title, fmt.Sprintf("flow%d", i+1), fmt.Sprintf("%.2f ms", printed), fair.text(), verdict, own.text())
+			w.Row(t.title, fmt.Sprintf("flow%d", i+1), fmt.Sprintf("%.2f ms", printed), fair.Text(), verdict, own.Text())
 		}
 	}
 	w.Line("\nOf the flows %d are at or below the paper, %d are not, and %d have no average, since in some case none of their datagrams arrived.",
@@ -88,47 +87,17 @@ func (j jitter) write(w *writer) {
 	w.Line("\n%s\n", j.why)
 }
 
-// heard is a flow's jitter on average over the cases in which it sends, in ms, and in how
-// many of these it arrived so that there is a jitter.
-type heard struct {
-	mean        float64
-	cases, with int
-}
-
 // jitterOf a flow in a run; nil if there is no such run.
-func (w *writer) jitterOf(name string, flow int) *heard {
+func (w *writer) jitterOf(name string, flow int) *cases.Heard {
 	x := w.runs[name]
 	if x == nil {
 		return nil
 	}
-	h, began := &heard{}, time.Duration(0)
-	for n, p := range x.phases {
-		ends := began + x.scenario.Phases[n].For
-		if x.scenario.Workloads[flow].Traffic[0].Start < ends {
-			h.cases++
-			if v := p.workloads[flow].JitterMs; v != nil && !math.IsNaN(*v) {
-				h.mean += *v
-				h.with++
-			}
-		}
-		began = ends
+	var ends []time.Duration
+	for _, span := range x.scenario.Spans() {
+		ends = append(ends, span.To)
 	}
-	if h.with > 0 {
-		h.mean /= float64(h.with)
-	}
-	return h
-}
-
-// text is the mean, or why there is none: a flow that is starved in one of its cases has
-// no average over its cases.
-func (h *heard) text() string {
-	switch {
-	case h == nil:
-		return "-"
-	case h.with < h.cases:
-		return fmt.Sprintf("none in %d of %d cases", h.cases-h.with, h.cases)
-	}
-	return millis(&h.mean)
+	return cases.Hear(x.loads(), ends, flow, x.scenario.Workloads[flow].Traffic[0].Start)
 }
 
 var sdn = paper{

@@ -38,6 +38,8 @@ type Setting struct {
 	// bursts gives each of HTB's classes a burst of 1 ms at its rate and its ceil,
 	// instead of tc's default of a frame and a half.
 	bursts bool
+	// fixed lets no class of HTB borrow: each has its rate, whoever is idle.
+	fixed bool
 }
 
 // Leaf is the qdisc below the class of one workload.
@@ -111,6 +113,13 @@ var Table = []Peer{
 		change: func(old, now Setting) string { return changeHTB(old.tuned(), now.tuned()) },
 	},
 	{
+		Name: "htb-fixed", Holds: "the link's rate, and for each workload a fixed rate: what one does not use is lost", Handle: 0x10000,
+		How: "as htb, with ceil = rate, so that no class borrows: a traffic control that is not work-conserving, the baseline of the ANCS " +
+			"paper (section 4.4)",
+		setup:  func(s Setting) string { return setupHTB(s.unborrowed()) },
+		change: func(old, now Setting) string { return changeHTB(old.unborrowed(), now.unborrowed()) },
+	},
+	{
 		Name: "cake", Holds: "the link's rate, equal shares per workload and within it per connection",
 		How: "bandwidth, besteffort, dual-srchost (a workload is a source address)",
 		setup: func(s Setting) string {
@@ -135,6 +144,11 @@ func Find(name string) (Peer, bool) {
 
 func (s Setting) tuned() Setting {
 	s.bursts = true
+	return s
+}
+
+func (s Setting) unborrowed() Setting {
+	s.fixed = true
 	return s
 }
 
@@ -270,6 +284,9 @@ func (s Setting) htbClasses() []string {
 			ceil = min(ceil, m)
 		}
 		rate := max(8, policy.Rate(share.Bps))
+		if s.fixed {
+			ceil = rate
+		}
 		list = append(list, fmt.Sprintf("rate %dbit ceil %dbit quantum %d%s", rate, ceil, quanta[i], s.burst(rate, ceil)))
 	}
 	return list

@@ -46,6 +46,16 @@ func TestHTBRatesAreTheContract(t *testing.T) {
 	}
 }
 
+// TestFixedRatesAreNotExceeded: a class that may not borrow has its rate for a ceil.
+func TestFixedRatesAreNotExceeded(t *testing.T) {
+	s := setting(scenario.Policy{Weight: 1, Min: 30e6}, scenario.Policy{Weight: 2}, scenario.Policy{Weight: 3, Max: 15e6}).unborrowed()
+	for i, rate := range []string{"30000000", "55000000", "15000000"} {
+		if want := "rate " + rate + "bit ceil " + rate + "bit "; !strings.HasPrefix(s.htbClasses()[i], want) {
+			t.Errorf("class %d has %q, want %q", i+1, s.htbClasses()[i], want)
+		}
+	}
+}
+
 func TestQuantaStayBelowWhatHTBComplainsAbout(t *testing.T) {
 	s := setting(scenario.Policy{Weight: 1}, scenario.Policy{Weight: 10000})
 	if q := s.quanta(); q[0] != 1514 || q[1] != 200000 {

@@ -38,7 +38,7 @@ const MaxWorkloads = 200
 
 // Schedulers are the names that a scenario can give: Weir's own first, then the
 // kernel's, as internal/lab/peers sets them up.
-var Schedulers = append(slices.Clone(plan.Schedulers), "none", "root-pfifo", "bpf-null", "pfifo", "fq_codel", "fq", "sfq", "drr", "htb", "htb-tuned", "cake", OVSHTB)
+var Schedulers = append(slices.Clone(plan.Schedulers), "none", "root-pfifo", "bpf-null", "pfifo", "fq_codel", "fq", "sfq", "drr", "htb", "htb-tuned", "htb-fixed", "cake", OVSHTB)
 
 // LimitedGSO behind the name of one of the kernel's schedulers has packets that are too long for the
 // link split before it, as Weir splits them.

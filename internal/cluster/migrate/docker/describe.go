@@ -195,7 +195,7 @@ func obstacles(r container.InspectResponse) (list []migrate.Finding) {
 		refuse("links", fmt.Sprintf("it has links to other containers (%s)", strings.Join(h.Links, ", ")), "use a network with aliases instead of --link")
 	}
 	if service := r.Config.Labels["com.docker.swarm.service.name"]; service != "" {
-		refuse("swarm", fmt.Sprintf("it belongs to the swarm service %s, which would start another in its place", service), "let swarm move it: docker service update --force "+service)
+		refuse("swarm", fmt.Sprintf("it belongs to the swarm service %s, which would start another in its place", service), "let swarm move it, without its memory: docker service update --force "+service+"; or run it by docker run (a service with --restart-condition none, as in the C-Balancer paper, would not be started again, but swarm would count it as ended, and know nothing of the copy)")
 	}
 	if r.Config.Tty && r.Config.OpenStdin && r.Config.AttachStdin {
 		list = append(list, migrate.Finding{Code: "attached", Msg: "users attached to its terminal will be cut off", Remedy: "attach again on the target"})
