@@ -86,11 +86,11 @@ balance raises the total for all instead. c1's part of that stays below its min:
 				}},
 				within("All rates are the contract's.", "fig11-qcon", 0.03)}},
 		cpu{title: "Figure 12: CPU time", did: prose("qcon-cpu"), why: prose("qcon-cpu-why"), who: "containers",
-			scenario: "fig12", none: "fig12-none", others: []string{"fair", "qcon", "htb"}, claims: []claim{
+			scenario: "fig12", none: "fig12-none", others: []string{"fair", "qcon", "htb", "drr"}, claims: []claim{
 				ordered("The paper's order, qCon below no scheduler below HTB.", cpuOf, "%", 100, "fig12-qcon", "fig12-none-none", "fig12-htb"),
 				ordered("Fair is between qcon and HTB.", cpuOf, "%", 100, "fig12-qcon", "fig12-fair", "fig12-htb")}},
 		quiet{title: "Table 1: latency", did: prose("qcon-latency"), why: prose("qcon-latency-why"),
-			scenario: "table1", workload: "c6", schedulers: []string{"none", "fair", "qcon", "htb", "htb-tuned"}, claims: []claim{
+			scenario: "table1", workload: "c6", schedulers: []string{"none", "fair", "qcon", "htb", "htb-tuned", "drr"}, claims: []claim{
 				tailed("With fair half of the pings wait for nothing.", "table1-fair", 0.005, "ms more than alone", pingDelay),
 				tailed("With qcon too.", "table1-qcon", 0.005, "ms more than alone", pingDelay),
 				tailed("With HTB too.", "table1-htb", 0.005, "ms more than alone", pingDelay),
