@@ -3,11 +3,12 @@
 package look
 
 import (
+	"encoding/binary"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/core/paths"
@@ -15,7 +16,10 @@ import (
 )
 
 // kernel answers what the Watcher asks.
-type kernel struct{ ask *netlink.Handle }
+type kernel struct {
+	ask   *netlink.Handle
+	lists *dump.Asker
+}
 
 // host is the devices of the host, and where their other ends are.
 type host struct {
@@ -25,9 +29,19 @@ type host struct {
 
 const noNsid = -1
 
+// entry is a device as the kernel lists it.
+type entry struct {
+	paths.Device
+	nsid int // the number of its other end's namespace, noNsid if that is the same
+	counts
+}
+
+// counts are the packets of a device.
+type counts struct{ in, out uint64 }
+
 // read lists the devices of the host.
 func (k kernel) read() (host, error) {
-	list, err := dump.Whole(k.ask.LinkList)
+	list, err := k.list(noNsid)
 	if err != nil {
 		return host{}, err
 	}
@@ -42,61 +56,84 @@ func (k kernel) read() (host, error) {
 		}
 	}
 	h := host{nsids: map[int]int{}}
-	for _, entry := range list {
-		d := deviceOf(entry)
-		d.Addressed = addressed[d.Index]
-		h.devices = append(h.devices, d)
-		h.nsids[d.Index] = entry.Attrs().NetNsID
+	for _, e := range list {
+		e.Addressed = addressed[e.Index]
+		h.devices = append(h.devices, e.Device)
+		h.nsids[e.Index] = e.nsid
 	}
 	slices.SortFunc(h.devices, func(a, b paths.Device) int { return a.Index - b.Index })
 	return h, nil
 }
 
-func deviceOf(entry netlink.Link) paths.Device {
-	a := entry.Attrs()
-	return paths.Device{Index: a.Index, Name: a.Name, Kind: entry.Type(), Parent: a.ParentIndex, Away: a.NetNsID != noNsid, Master: a.MasterIndex}
-}
-
-// counts are the packets of a device.
-type counts struct{ in, out uint64 }
-
-func packets(entry netlink.Link) counts {
-	if s := entry.Attrs().Statistics; s != nil {
-		return counts{s.RxPackets, s.TxPackets}
-	}
-	return counts{}
-}
-
-// inside lists the devices of the namespace that has a number here. Numbers in the answer are
-// those that namespaces have here, too.
-func (k kernel) inside(nsid int) ([]netlink.Link, error) {
-	return dump.Whole(func() ([]netlink.Link, error) {
-		request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
-		request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-		request.AddData(nl.NewRtAttr(unix.IFLA_TARGET_NETNSID, nl.Uint32Attr(uint32(nsid))))
-		messages, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
-		if err != nil {
-			return nil, err
-		}
-		var list []netlink.Link
-		for _, m := range messages {
-			entry, err := netlink.LinkDeserialize(nil, m)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, entry)
-		}
-		return list, nil
+// list lists the devices of the namespace that has a number here, noNsid = of the host's. Numbers in
+// the answer are those that namespaces have here, too.
+func (k kernel) list(nsid int) ([]entry, error) {
+	return dump.Whole(func() (list []entry, err error) {
+		err = k.lists.Each(unix.RTM_GETLINK, unix.NLM_F_DUMP, request(0, nsid), func(body []byte) {
+			list = append(list, entryOf(body))
+		})
+		return list, err
 	})
 }
 
 // sent returns how many packets have left by a device of the host.
-func (k kernel) sent(index int) (uint64, error) {
-	entry, err := k.ask.LinkByIndex(index)
-	if err != nil {
-		return 0, err
+func (k kernel) sent(index int) (packets uint64, err error) {
+	err = k.lists.Each(unix.RTM_GETLINK, 0, request(index, noNsid), func(body []byte) { packets = entryOf(body).out })
+	return packets, err
+}
+
+// request asks for a device, 0 = for all of them.
+func request(index, nsid int) []byte {
+	body := make([]byte, unix.SizeofIfInfomsg, unix.SizeofIfInfomsg+2*unix.SizeofRtAttr)
+	binary.NativeEndian.PutUint32(body[4:], uint32(index))
+	if nsid != noNsid {
+		body = binary.NativeEndian.AppendUint16(body, unix.SizeofRtAttr+4)
+		body = binary.NativeEndian.AppendUint16(body, unix.IFLA_TARGET_NETNSID)
+		body = binary.NativeEndian.AppendUint32(body, uint32(nsid))
 	}
-	return packets(entry).out, nil
+	return body
+}
+
+// entryOf reads a device from what the kernel answers.
+func entryOf(body []byte) entry {
+	e := entry{nsid: noNsid, Device: paths.Device{Kind: "device"}}
+	if len(body) < unix.SizeofIfInfomsg {
+		return e
+	}
+	e.Index = int(int32(binary.NativeEndian.Uint32(body[4:])))
+	dump.Attributes(body[unix.SizeofIfInfomsg:], func(kind uint16, value []byte) {
+		switch {
+		case kind == unix.IFLA_IFNAME:
+			e.Name = text(value)
+		case kind == unix.IFLA_LINKINFO:
+			dump.Attributes(value, func(kind uint16, value []byte) {
+				if kind == unix.IFLA_INFO_KIND {
+					e.Kind = kindOf(text(value))
+				}
+			})
+		case kind == unix.IFLA_STATS64 && len(value) >= 16:
+			e.counts = counts{binary.NativeEndian.Uint64(value), binary.NativeEndian.Uint64(value[8:])}
+		case len(value) < 4:
+		case kind == unix.IFLA_LINK:
+			e.Parent = int(int32(binary.NativeEndian.Uint32(value)))
+		case kind == unix.IFLA_MASTER:
+			e.Master = int(int32(binary.NativeEndian.Uint32(value)))
+		case kind == unix.IFLA_LINK_NETNSID:
+			e.nsid = int(int32(binary.NativeEndian.Uint32(value)))
+			e.Away = e.nsid != noNsid
+		}
+	})
+	return e
+}
+
+func text(value []byte) string { return strings.TrimRight(string(value), "\x00") }
+
+// kindOf returns a kind as package paths names it.
+func kindOf(kind string) string {
+	if kind == "tun" {
+		return "tuntap"
+	}
+	return kind
 }
 
 // own returns the number that the host's namespace has for itself, noNsid if it has none.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/core/paths"
+	"weir/internal/host/dump"
 )
 
 // A look waits for this long after the one before, and for 20 times the CPU time of that: at
@@ -25,20 +27,33 @@ const (
 	part   = 20
 )
 
-// atOnce is how many namespaces are looked into at a look.
-const atOnce = 32
+// atOnce is how many workloads' namespaces are looked into at a look, quietAtOnce how many beside them
+// of workloads that had received nothing between the last two looks.
+const (
+	atOnce      = 32
+	quietAtOnce = 6
+)
 
 // Watcher follows the paths of workloads in the namespace of the process.
 type Watcher struct {
-	kernel kernel
-	asked  chan struct{}
+	kernel  kernel
+	changes *changes
+	asked   chan struct{}
 
 	mu        sync.Mutex
 	links     []paths.Link
 	workloads []paths.Workload
+	fresh     bool // they have not been looked at
 
-	seen map[string]seen // by the workload's key; Run's own
-	next int             // workload that is looked into next
+	// Run's own:
+	host host
+	read time.Time       // when host was
+	seen map[string]seen // by the workload's key
+	// What followed from all this last, and whether some of it has changed since.
+	found   paths.Result
+	changed bool
+	// Workloads that were looked into last, of those that receive and of the quiet ones.
+	next, nextQuiet int
 }
 
 // New returns a Watcher that has not looked yet.
@@ -47,7 +62,12 @@ func New() (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open a netlink socket: %w", err)
 	}
-	return &Watcher{kernel: kernel{ask}, asked: make(chan struct{}, 1), seen: map[string]seen{}}, nil
+	lists, err := dump.NewAsker()
+	if err != nil {
+		ask.Close()
+		return nil, err
+	}
+	return &Watcher{kernel: kernel{ask, lists}, changes: newChanges(), asked: make(chan struct{}, 1), seen: map[string]seen{}}, nil
 }
 
 // Ask says what to look at from now on. The arguments are not changed afterwards.
@@ -57,7 +77,7 @@ func (w *Watcher) Ask(links []paths.Link, workloads []paths.Workload) {
 	if reflect.DeepEqual(w.links, links) && reflect.DeepEqual(w.workloads, workloads) {
 		return
 	}
-	w.links, w.workloads = links, workloads
+	w.links, w.workloads, w.fresh = links, workloads, true
 	select {
 	case w.asked <- struct{}{}:
 	default:
@@ -68,6 +88,10 @@ func (w *Watcher) Ask(links []paths.Link, workloads []paths.Workload) {
 // A value in changes says that devices have changed.
 func (w *Watcher) Run(ctx context.Context, changes <-chan struct{}, report func(paths.Result)) error {
 	defer w.kernel.ask.Close()
+	defer w.kernel.lists.Close()
+	var following sync.WaitGroup
+	following.Go(func() { w.changes.follow(ctx) })
+	defer following.Wait()
 	runtime.LockOSThread() // whose CPU time a look is
 	defer runtime.UnlockOSThread()
 	var last paths.Result
@@ -113,22 +137,41 @@ func rest(ctx context.Context, d time.Duration, changes, asked <-chan struct{}) 
 func (w *Watcher) Look() (paths.Result, error) {
 	w.mu.Lock()
 	links, asked := w.links, w.workloads
+	w.changed = w.changed || w.fresh
+	w.fresh = false
 	w.mu.Unlock()
-	h, err := w.kernel.read()
-	if err != nil {
+	if err := w.reread(); err != nil {
 		return paths.Result{}, err
 	}
+	w.visit(asked, links)
+	if !w.changed {
+		return w.found, nil
+	}
 	workloads := append([]paths.Workload(nil), asked...)
-	w.visit(h, workloads, links)
 	for i := range workloads {
 		s := w.seen[workloads[i].Key]
 		workloads[i].Inside, workloads[i].Past = s.inside, s.past
 	}
-	return paths.Of(h.devices, links, workloads), nil
+	w.found, w.changed = paths.Of(w.host.devices, links, workloads), false
+	return w.found, nil
+}
+
+// reread reads the devices of the host if they have changed, or may have.
+func (w *Watcher) reread() error {
+	if !w.changes.since.Swap(false) && w.changes.socket != nil && time.Since(w.read) < unsure {
+		return nil
+	}
+	h, err := w.kernel.read()
+	if err != nil {
+		w.changes.since.Store(true)
+		return err
+	}
+	w.host, w.read, w.changed = h, time.Now(), true
+	return nil
 }
 
 // visit looks into the namespaces of the workloads whose turn it is, and forgets those that are gone.
-func (w *Watcher) visit(h host, workloads []paths.Workload, links []paths.Link) {
+func (w *Watcher) visit(workloads []paths.Workload, links []paths.Link) {
 	there := map[string]bool{}
 	for _, one := range workloads {
 		there[one.Key] = true
@@ -141,9 +184,25 @@ func (w *Watcher) visit(h host, workloads []paths.Workload, links []paths.Link) 
 	if len(links) == 0 {
 		return
 	}
-	for range min(atOnce, len(workloads)) {
-		w.next = (w.next + 1) % len(workloads)
-		one := workloads[w.next]
-		w.seen[one.Key] = w.kernel.look(h, one, w.seen[one.Key])
+	w.next = w.turns(workloads, w.next, atOnce, func(before seen) bool { return !before.quiet })
+	w.nextQuiet = w.turns(workloads, w.nextQuiet, quietAtOnce, func(before seen) bool { return before.quiet })
+}
+
+// turns looks into the namespaces of as many workloads as may have a turn, from the one after at on,
+// and returns the last.
+func (w *Watcher) turns(workloads []paths.Workload, at, most int, has func(before seen) bool) int {
+	for range workloads {
+		if most == 0 {
+			break
+		}
+		at = (at + 1) % len(workloads)
+		one := workloads[at]
+		if before := w.seen[one.Key]; has(before) {
+			now := w.kernel.look(w.host, one, before)
+			w.changed = w.changed || now.past != before.past || !slices.Equal(now.inside, before.inside)
+			w.seen[one.Key] = now
+			most--
+		}
 	}
+	return at
 }
