@@ -12,6 +12,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"weir/internal/host/dataplane/device"
 )
 
 // The kernel sends notices of most of what takes the class or the mark from packets: of devices,
@@ -51,12 +53,17 @@ func follow(ctx context.Context, changed chan<- struct{}, protocol int, kinds []
 			if err != nil && !errors.Is(err, unix.ENOBUFS) { // else some are lost
 				return
 			}
-			if err == nil && kinds != nil && !slices.ContainsFunc(notices, func(n syscall.NetlinkMessage) bool { return slices.Contains(kinds, n.Header.Type) }) {
+			if err == nil && !slices.ContainsFunc(notices, func(n syscall.NetlinkMessage) bool { return counts(n, kinds) }) {
 				continue
 			}
 			report(changed)
 		}
 	}()
+}
+
+// counts reports whether a notice is of one of the kinds, and not of what the agent itself has done.
+func counts(n syscall.NetlinkMessage, kinds []uint16) bool {
+	return kinds == nil || slices.Contains(kinds, n.Header.Type) && !device.Asked(n.Header.Pid)
 }
 
 // olderTables reports whether rules of iptables may be there of which the kernel sends no notice.

@@ -4,14 +4,20 @@ package daemon
 
 import "net"
 
-// ciliumHere says whether Cilium runs on this host: it makes these devices before it steers anything.
+// ciliumHere says whether Cilium runs on this host.
 func ciliumHere() bool {
-	for _, name := range []string{"cilium_host", "cilium_net"} {
-		if _, err := net.InterfaceByName(name); err == nil {
-			return true
+	return ciliumAmong(func(name string) int {
+		if found, err := net.InterfaceByName(name); err == nil {
+			return found.Index
 		}
-	}
-	return false
+		return 0
+	})
+}
+
+// ciliumAmong says whether one of the devices is Cilium's: it makes these before it steers anything.
+// indexOf returns 0 for a device that is not there.
+func ciliumAmong(indexOf func(device string) int) bool {
+	return indexOf("cilium_host") != 0 || indexOf("cilium_net") != 0
 }
 
 // ciliumLate is what waits for the next start where Cilium has come or gone since this one.

@@ -136,7 +136,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		Down:       newCarriers().down,
 		Unwritable: func() []api.Storage { return unwritable(c.StateDir) },
 		Late: func() []string {
-			if ciliumHere() == cilium {
+			if ciliumAmong(found.links.IndexOf) == cilium {
 				return nil
 			}
 			return []string{ciliumLate}

@@ -21,6 +21,7 @@ import (
 
 const (
 	markPause = 10 * time.Second       // between two looks, where the kernel has noticed no change
+	markSure  = time.Minute            // the same, where it notices all that counts
 	markBlind = time.Second            // the same, where it notices none of some rules
 	markNear  = 250 * time.Millisecond // between two, where it has
 	// markPart bounds what looking takes of a CPU in the long run, where there are many filters or
@@ -100,7 +101,7 @@ func (w *markWatch) look(s *event.Sight) {
 // the devices of workloads.
 func (w *markWatch) run(ctx context.Context, ports func(context.Context) ([]string, error)) {
 	followChanges(ctx, w.changed)
-	near := time.NewTicker(markNear)
+	near := time.NewTimer(markNear)
 	defer near.Stop()
 	var due, next time.Time // a look without a change; one with a change
 	left, at := markBurst, time.Now()
@@ -112,6 +113,11 @@ func (w *markWatch) run(ctx context.Context, ports func(context.Context) ([]stri
 			left -= time.Since(now)
 			again, due, next = false, time.Now().Add(w.pause()), time.Now().Add(markNear)
 		}
+		wait := markNear
+		if !again && len(w.way) == 0 { // there is no program of which no notice comes
+			wait = time.Until(due)
+		}
+		near.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return
@@ -124,7 +130,10 @@ func (w *markWatch) run(ctx context.Context, ports func(context.Context) ([]stri
 
 // pause returns how long a look holds if there is no notice of a change.
 func (w *markWatch) pause() time.Duration {
-	if (w.mask != 0 || w.auto) && olderTables() {
+	switch {
+	case w.mask == 0 && !w.auto:
+		return markSure
+	case olderTables():
 		return markBlind
 	}
 	return markPause

@@ -5,6 +5,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -22,11 +23,18 @@ type Conn struct {
 	links *netlink.Handle  // devices
 	route *nl.SocketHandle // everything of tc, as raw attributes
 	inode uint64           // of the namespace
+	asks  asks             // what is asked every second
 
 	// Wire is added to the Tag of each device that is looked up, see dataplane.Options.
 	Wire int
 
 	takenBack takenBack
+}
+
+// asks is an Asker for several goroutines.
+type asks struct {
+	sync.Mutex
+	*dump.Asker
 }
 
 // Open connects to the calling thread's network namespace.
@@ -52,7 +60,16 @@ func Open() (*Conn, error) {
 	}
 	// The kernel's own words in errors. Old kernels have none: not worth failing for.
 	_ = socket.SetExtAck(true)
-	return &Conn{links: links, route: &nl.SocketHandle{Socket: socket}, inode: inode}, nil
+	if port, err := socket.GetPid(); err == nil {
+		asking.Store(port, true)
+	}
+	asker, err := dump.NewAsker()
+	if err != nil {
+		links.Close()
+		socket.Close()
+		return nil, err
+	}
+	return &Conn{links: links, route: &nl.SocketHandle{Socket: socket}, inode: inode, asks: asks{Asker: asker}}, nil
 }
 
 // OpenNetns connects to the network namespace at path (/proc/PID/ns/net,
@@ -79,8 +96,22 @@ func (c *Conn) Netns() uint64 { return c.inode }
 // Close closes the sockets. The kernel keeps what was set.
 func (c *Conn) Close() error {
 	c.links.Close()
+	if port, err := c.route.Socket.GetPid(); err == nil {
+		asking.Delete(port)
+	}
 	c.route.Close()
+	c.asks.Close()
 	return nil
+}
+
+// asking has the netlink ports of all Conns by which they ask and tell about qdiscs and filters.
+var asking sync.Map
+
+// Asked reports whether a notice of the kernel, by the port in its header, is about what a Conn of
+// this process has asked or told: the kernel answers Root with a notice to all who listen.
+func Asked(port uint32) bool {
+	_, asked := asking.Load(port)
+	return asked
 }
 
 // Do sends one request of type typ (unix.RTM_NEWQDISC, ...) with the given
