@@ -25,7 +25,6 @@ package plan
 import (
 	"cmp"
 	"reflect"
-	"slices"
 	"time"
 
 	"weir/internal/core/policy"
@@ -267,11 +266,12 @@ type State struct {
 
 // Class finds a class by its number.
 func (s State) Class(id ClassID) (Class, bool) {
-	i := slices.IndexFunc(s.Classes, func(c Class) bool { return c.ID == id })
-	if i < 0 {
-		return Class{}, false
+	for i := range s.Classes {
+		if s.Classes[i].ID == id {
+			return s.Classes[i], true
+		}
 	}
-	return s.Classes[i], true
+	return Class{}, false
 }
 
 // Reserved returns the sum of the mins of groups, which hold their members' mins,

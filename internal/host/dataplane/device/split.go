@@ -3,15 +3,19 @@
 package device
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/core/policy"
 	"weir/internal/host/dataplane"
+	"weir/internal/host/dump"
 )
 
 // With segmentation offload a sender hands down packets of up to 64 KB, and a
@@ -126,27 +130,81 @@ func (c *Conn) bringUp(name string) error {
 // Splitter returns the devices, or none if one of them is missing, down, or not as EnsureSplitter
 // has made it.
 func (c *Conn) Splitter() (Splitter, error) {
-	var found [3]*netlink.LinkAttrs
+	var found [3]part
 	for i, name := range []string{splitIn, splitOut, splitEnd} {
-		dev, err := c.links.LinkByName(name)
-		var missing netlink.LinkNotFoundError
-		if errors.As(err, &missing) {
+		dev, err := c.part(name)
+		if errors.Is(err, unix.ENODEV) {
 			return Splitter{}, nil
 		}
 		if err != nil {
 			return Splitter{}, Explain("look up network device "+name, err)
 		}
-		found[i] = dev.Attrs()
-		if found[i].Alias != splitAlias || found[i].Flags&1 == 0 { // net.FlagUp
+		if dev.alias != splitAlias || !dev.up {
 			return Splitter{}, nil
 		}
+		found[i] = dev
 	}
 	in, out, end := found[0], found[1], found[2]
-	small := in.GSOMaxSize <= splitSize && in.GSOIPv4MaxSize <= splitSize
-	if in.ParentIndex != out.Index || out.ParentIndex != end.Index || in.MasterIndex != 0 || !small {
+	small := in.gso <= splitSize && in.gsoIPv4 <= splitSize
+	if in.parent != out.index || out.parent != end.index || in.master != 0 || !small {
 		return Splitter{}, nil
 	}
-	return Splitter{In: in.Index, Out: out.Index}, nil
+	return Splitter{In: int(in.index), Out: int(out.index)}, nil
+}
+
+// part is what Splitter looks at in one of the devices.
+type part struct {
+	index, parent, master, gso, gsoIPv4 uint32
+	alias                               string
+	up                                  bool
+}
+
+// part asks for one of the devices, every second: hence without the statistics, and by a socket that
+// stays. The error is unix.ENODEV if it is not there.
+func (c *Conn) part(name string) (p part, err error) {
+	c.asks.Lock()
+	defer c.asks.Unlock()
+	err = c.asks.Each(unix.RTM_GETLINK, 0, byName(name), func(body []byte) {
+		if len(body) < unix.SizeofIfInfomsg {
+			return
+		}
+		p.index, p.up = binary.NativeEndian.Uint32(body[4:]), binary.NativeEndian.Uint32(body[8:])&unix.IFF_UP != 0
+		dump.Attributes(body[unix.SizeofIfInfomsg:], p.take)
+	})
+	return p, err
+}
+
+// take takes in an attribute of the device.
+func (p *part) take(kind uint16, value []byte) {
+	if kind == unix.IFLA_IFALIAS {
+		p.alias = strings.TrimRight(string(value), "\x00")
+	}
+	if len(value) < 4 {
+		return
+	}
+	n := binary.NativeEndian.Uint32(value)
+	switch kind {
+	case unix.IFLA_LINK:
+		p.parent = n
+	case unix.IFLA_MASTER:
+		p.master = n
+	case unix.IFLA_GSO_MAX_SIZE:
+		p.gso = n
+	case unix.IFLA_GSO_IPV4_MAX_SIZE:
+		p.gsoIPv4 = n
+	}
+}
+
+// skipStatistics is RTEXT_FILTER_SKIP_STATS of the kernel.
+const skipStatistics = 1 << 3
+
+// byName asks for a device without its statistics.
+func byName(name string) []byte {
+	body := make([]byte, unix.SizeofIfInfomsg)
+	for _, attr := range []*nl.RtAttr{nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(skipStatistics)), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name))} {
+		body = append(body, attr.Serialize()...)
+	}
+	return body
 }
 
 // DeleteSplitter removes the devices; no error if there are none.

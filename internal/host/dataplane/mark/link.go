@@ -28,9 +28,12 @@ type late struct {
 func lateOf(s plan.State) []late {
 	var list []late
 	for _, port := range s.Ports {
+		if port.Cgroup == "" || port.Sockets {
+			continue
+		}
 		class, _ := s.Class(port.Class)
 		l := late{port.Class, false, MarkingOf(class)}
-		if port.Cgroup == "" || port.Sockets || l.marking.empty() {
+		if l.marking.empty() {
 			continue
 		}
 		l.ports = slices.ContainsFunc(s.Ports, func(p plan.Port) bool { return p.Class == port.Class && p.Cgroup == "" })

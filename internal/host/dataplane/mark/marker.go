@@ -33,6 +33,7 @@ type Marker struct {
 
 	identified map[ebpf.ProgramID]identity // by identify
 	names      chain.Names
+	found      map[place]found      // by watched
 	sealed     map[sealedPlace]bool // where sealer.set has put its program
 	unsealed   bool                 // there is a place more, by the last sealer.missing
 	paired     bool                 // pairs.ready has been there
@@ -102,7 +103,7 @@ func New(opts dataplane.Options, log *slog.Logger) (*Marker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Marker{conn: conn, opts: opts, carrier: carrier, tcx: haveTCX(), names: chain.Names{}, log: log}, nil
+	return &Marker{conn: conn, opts: opts, carrier: carrier, tcx: haveTCX(), names: chain.Names{}, found: map[place]found{}, log: log}, nil
 }
 
 // at is how this kernel attaches to a hook.
