@@ -19,9 +19,13 @@ import (
 	"weir/internal/host/dataplane/pace"
 )
 
-// healEvery is how often a link is set again though nothing is known to have
-// changed, for what Backend.Missing does not see.
-const healEvery = 30 * time.Second
+// A link is set again though nothing is known to have changed, for what Backend.Missing does not see:
+// after healEvery, or where setting it takes long, healPart times as long, up to healMost.
+const (
+	healEvery = 30 * time.Second
+	healMost  = 10 * time.Minute
+	healPart  = 6000
+)
 
 // link is one steered device: its backend, the plan that it should match, and what was
 // measured. It belongs to the agent's goroutine.
@@ -41,6 +45,7 @@ type link struct {
 	complaint string     // the err that was written down
 	again     attempts.Attempts
 	healed    time.Time
+	heals     time.Duration // after which it is set again
 	disturbed disturbance
 	repaired  string // what disturb found and was set again since the last look, "" = nothing
 	lockLimit func(l config.Link, backend string) string
@@ -55,6 +60,7 @@ type link struct {
 	history usage.History
 	scores  usage.Scores
 	waits   usage.Waits
+	resting bool // nothing moved in the second that now is about
 }
 
 // open gets a backend and learns what an earlier agent left.
@@ -69,7 +75,7 @@ func (l *link) open(ctx context.Context, open func(*link) (dataplane.Backend, er
 	}
 	l.backend, l.inForce, l.dirty = backend, l.known(left), true
 	l.pacer.Adopt(l.inForce)
-	l.want = l.pacer.Paced(l.want)
+	l.want, l.resting = l.pacer.Paced(l.want), false
 	l.account()
 	ctx, l.cancel = context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -131,8 +137,9 @@ func (l *link) set(ctx context.Context, now time.Time) ([]plan.Change, error) {
 	if plan.Loses(l.inForce, l.want) {
 		l.account()
 	}
+	begin := time.Now()
 	err := l.backend.Set(ctx, l.want)
-	l.healed = now
+	l.healed, l.heals = now, min(max(healPart*time.Since(begin), healEvery), healMost)
 	if err != nil {
 		return nil, l.failed(err, now)
 	}
@@ -176,7 +183,7 @@ func (l *link) wants(want plan.State) {
 	l.pacer.Follow(want)
 	want = l.pacer.Paced(want)
 	if len(plan.Diff(l.want, want)) > 0 {
-		l.want, l.dirty = want, true
+		l.want, l.dirty, l.resting = want, true, false
 		l.classes = make(map[plan.ClassID]plan.Class, len(want.Classes))
 		for _, class := range want.Classes {
 			l.classes[class.ID] = class
@@ -221,7 +228,7 @@ func (l *link) tend(ctx context.Context, now time.Time) []plan.Change {
 	if ctx.Err() != nil || l.backend == nil || !l.again.Due(now) {
 		return nil
 	}
-	if !l.dirty && now.Sub(l.healed) < healEvery && !l.disturb(now) && !l.moved() {
+	if !l.dirty && now.Sub(l.healed) < l.heals && !l.disturb(now) && !l.moved() {
 		return nil
 	}
 	changes, err := l.set(ctx, now) // the failure is noted in the link
@@ -285,13 +292,26 @@ func (l *link) sample(now time.Time) {
 		l.failed(fmt.Errorf("link %s: counters: %w", l.config.Name(), err), now)
 		return
 	}
+	if l.resting && stands(l.last, snapshot) {
+		l.scores.Rest(now)
+		l.waits.Rest()
+		l.history.Rest()
+		l.last = snapshot
+		return
+	}
 	before := l.now
 	l.now = usage.Between(l.want, l.last, snapshot)
+	l.resting = stands(l.last, snapshot)
 	l.scores.Add(now, before, l.now)
 	l.waits.Add(l.now.State, l.now.Used)
 	l.last = snapshot
 	l.count(l, snapshot)
 	l.history.Add(l.now.Used)
+}
+
+// stands reports whether nothing has moved between two snapshots.
+func stands(before, after dataplane.Snapshot) bool {
+	return after.Changes != 0 && before.Changes == after.Changes
 }
 
 // scheduler names what schedules the link: the backend's own, or the one that was asked

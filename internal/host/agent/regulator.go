@@ -162,14 +162,14 @@ func (ls links) watched() (ports []plan.Port, ifbs []int) {
 func (l *link) pace(ctx context.Context, now time.Time) {
 	paced := l.pacer.Paced(l.want)
 	if l.dirty {
-		l.want = paced // the next Set takes them along
+		l.want, l.resting = paced, false // the next Set takes them along
 		return
 	}
 	if err := l.backend.Pace(ctx, paced); err != nil {
 		l.failed(fmt.Errorf("link %s: pace: %w", l.config.Name(), err), now)
 		return
 	}
-	l.want, l.inForce = paced, paced
+	l.want, l.inForce, l.resting = paced, paced, false
 	for _, class := range paced.Classes {
 		l.classes[class.ID] = class
 	}

@@ -67,6 +67,9 @@ type Snapshot struct {
 	// WaitsWhole says that Counters.Waited is all the time in which packets waited. Otherwise it
 	// is the part that is certain.
 	WaitsWhole bool
+	// Changes is another number, never 0, in each snapshot whose counters may differ from those of
+	// the one before, or in which packets wait; 0 where the backend does not tell.
+	Changes uint64
 }
 
 // Leaving is a class that the plan no longer has.

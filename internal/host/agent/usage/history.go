@@ -27,12 +27,23 @@ func (h *History) Add(used map[plan.ClassID]Class) {
 		if r == nil {
 			r = &ring{}
 		}
-		r.rates[r.next] = u.Rate
-		r.next = (r.next + 1) % HistoryLength
-		r.full = r.full || r.next == 0
+		r.add(u.Rate)
 		kept[id] = r
 	}
 	h.rings = kept
+}
+
+// Rest is Add of a second in which no class did anything, as in the second before.
+func (h *History) Rest() {
+	for _, r := range h.rings {
+		r.add(0)
+	}
+}
+
+func (r *ring) add(rate float64) {
+	r.rates[r.next] = rate
+	r.next = (r.next + 1) % HistoryLength
+	r.full = r.full || r.next == 0
 }
 
 // Of returns the rates of one class, the oldest first; nil if none was noted.

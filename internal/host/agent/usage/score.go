@@ -73,6 +73,14 @@ func (s *Scores) Add(at time.Time, before, now Division) {
 	s.classes = kept
 }
 
+// Rest is Add of a second in which no class had a packet and no policy changed, as in the second
+// before: nothing was owed.
+func (s *Scores) Rest(at time.Time) {
+	for _, c := range s.classes {
+		c.advance(at.Unix() / 60)
+	}
+}
+
 // samePolicies reports whether nothing that divides a link differs between two plans.
 func samePolicies(a, b plan.State) bool {
 	return a.Link.Capacity == b.Link.Capacity && slices.EqualFunc(a.Classes, b.Classes, func(x, y plan.Class) bool {

@@ -60,6 +60,16 @@ func (w *Waits) Add(state plan.State, used map[plan.ClassID]Class) {
 	w.snapshots++
 }
 
+// Rest is Add of a snapshot whose counts are those of the one before.
+func (w *Waits) Rest() {
+	if w.snapshots%waitsEpoch == 0 {
+		for _, one := range w.of {
+			one.begun, one.former = one.total, one.begun
+		}
+	}
+	w.snapshots++
+}
+
 // with returns the counts with those of another snapshot; epoch says that it begins an epoch.
 func (w *delays) with(counted *delay.Histogram, epoch bool) *delays {
 	if w == nil {
@@ -67,7 +77,7 @@ func (w *delays) with(counted *delay.Histogram, epoch bool) *delays {
 	}
 	next := *w
 	next.last = counted
-	if *counted != *w.last {
+	if counted != w.last && *counted != *w.last {
 		next.total = w.total.Plus(counted.Since(w.last))
 	}
 	if epoch {

@@ -42,6 +42,9 @@ type Backend struct {
 	held   bool     // a qdisc of Weir's was the device's root when this process looked last, or it was set by it
 	sent   sent     // by all classes that there ever were
 	spoilt []uint32 // entries of the ring whose configuration another program has changed
+
+	readings readings               // of classes
+	right    []qdiscWeirClassConfig // what is configured of the classes of have, when it was found to be right
 }
 
 // New prepares a backend for the link; it changes nothing yet. The error wraps
@@ -224,6 +227,8 @@ func (b *Backend) drop() {
 		unmap()
 	}
 	b.obj, b.have, b.away, b.spoilt, b.sent = nil, plan.State{}, false, nil, sent{}
+	b.readings.forget()
+	b.right = nil
 }
 
 // attached says whether the root qdisc of the device is b.obj.
@@ -283,6 +288,8 @@ func (b *Backend) readMaps() error {
 
 // write makes the changes that lead from b.have to want, in plan.Diff's order.
 func (b *Backend) write(want plan.State) error {
+	b.readings.forget()
+	b.right = nil
 	var entries []uint32
 	heaviest := uint32(1)
 	for _, c := range want.Classes {
@@ -350,7 +357,7 @@ func (b *Backend) Pace(_ context.Context, want plan.State) error {
 		if _, err := b.setClass(c.ID, classConfig(c, want.Link)); err != nil {
 			return err
 		}
-		b.have.Classes = slices.Clone(b.have.Classes)
+		b.have.Classes, b.right = slices.Clone(b.have.Classes), nil
 		b.have.Classes[i] = c
 		entries = append(entries, uint32(c.ID))
 	}

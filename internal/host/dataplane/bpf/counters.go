@@ -22,56 +22,100 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 	if b.obj == nil {
 		return dataplane.Snapshot{}, fmt.Errorf("%s does not have Weir's qdisc", b.device)
 	}
-	snap := dataplane.Snapshot{At: time.Now(), Classes: map[plan.ClassID]dataplane.Counters{}, WaitsWhole: true}
+	snap := dataplane.Snapshot{At: time.Now(), WaitsWhole: true}
 	var err error
 	if snap.Leaving, err = b.sent.read(b.obj, b.have); err != nil {
 		return snap, err
 	}
-	members := map[plan.ClassID]dataplane.Counters{} // of each group, added up
-	for _, class := range b.have.Classes {
-		c, err := b.obj.class(class.ID)
-		if err != nil {
-			return snap, err
-		}
-		b.sent.add(class.ID, c)
-		n := counters(c, monotonic())
-		if !class.Group {
-			if n.Delays, err = b.obj.delaysOf(class.ID, -1); err != nil {
-				return snap, err
-			}
-		}
-		for q := range class.Queues {
-			stats, flow, err := b.obj.queue(class.ID, q)
-			if err != nil {
-				return snap, err
-			}
-			counted := queueCounters(stats, flow)
-			if counted.Delays, err = b.obj.delaysOf(class.ID, q); err != nil {
-				return snap, err
-			}
-			if class.Queues[q].Interval != 0 {
-				packets, bytes, err := b.obj.hold(class.ID, q)
-				if err != nil {
-					return snap, fmt.Errorf("read queue %d of class %d: %w", q, class.ID, err)
-				}
-				counted.BacklogPackets += packets
-				counted.BacklogBytes += bytes
-				counted.EnqueuedBytes += bytes
-			}
-			n.Queues = append(n.Queues, counted)
-		}
-		snap.Classes[class.ID] = n
-		if class.Parent != 0 {
-			members[class.Parent] = sum(members[class.Parent], n)
-		}
-	}
-	for _, class := range b.have.Classes {
-		if class.Group {
-			snap.Classes[class.ID] = group(snap.Classes[class.ID], members[class.ID])
-		}
+	if snap.Classes, err = b.readClasses(); err != nil {
+		return snap, err
 	}
 	snap.Sent = b.sent.total
+	if len(snap.Leaving) > 0 {
+		b.readings.forget()
+	}
+	snap.Changes = max(b.readings.changes, 1)
 	return snap, nil
+}
+
+// readClasses counts what all classes did.
+func (b *Backend) readClasses() (map[plan.ClassID]dataplane.Counters, error) {
+	before := b.readings.changes
+	own := make([]dataplane.Counters, len(b.have.Classes))
+	for i := range b.have.Classes {
+		var err error
+		if own[i], err = b.readClass(&b.have.Classes[i]); err != nil {
+			return nil, err
+		}
+	}
+	if b.readings.changes == before && b.readings.all != nil {
+		return b.readings.all, nil
+	}
+	all := make(map[plan.ClassID]dataplane.Counters, len(own))
+	members := map[plan.ClassID]dataplane.Counters{} // of each group, added up
+	for i := range own {
+		class := &b.have.Classes[i]
+		all[class.ID] = own[i]
+		if class.Parent != 0 {
+			members[class.Parent] = sum(members[class.Parent], own[i])
+		}
+	}
+	for i := range b.have.Classes {
+		if class := &b.have.Classes[i]; class.Group {
+			all[class.ID] = group(all[class.ID], members[class.ID])
+		}
+	}
+	b.readings.all = all
+	return all, nil
+}
+
+// readClass counts what a class did. That of a group is its own.
+func (b *Backend) readClass(class *plan.Class) (dataplane.Counters, error) {
+	c, err := b.obj.class(class.ID)
+	if err != nil {
+		return dataplane.Counters{}, err
+	}
+	if n, same := b.readings.same(class.ID, &c); same {
+		return n, nil
+	}
+	b.sent.add(class.ID, c)
+	n := counters(c, monotonic())
+	if !class.Group {
+		if n.Delays, err = b.obj.delaysOf(class.ID, -1); err != nil {
+			return n, err
+		}
+	}
+	for q := range class.Queues {
+		counted, err := b.readQueue(class, q)
+		if err != nil {
+			return n, err
+		}
+		n.Queues = append(n.Queues, counted)
+	}
+	b.readings.note(class.ID, &c, n)
+	return n, nil
+}
+
+// readQueue counts what a queue of a class did.
+func (b *Backend) readQueue(class *plan.Class, q int) (dataplane.QueueCounters, error) {
+	stats, flow, err := b.obj.queue(class.ID, q)
+	if err != nil {
+		return dataplane.QueueCounters{}, err
+	}
+	counted := queueCounters(stats, flow)
+	if counted.Delays, err = b.obj.delaysOf(class.ID, q); err != nil {
+		return counted, err
+	}
+	if class.Queues[q].Interval != 0 {
+		packets, bytes, err := b.obj.hold(class.ID, q)
+		if err != nil {
+			return counted, fmt.Errorf("read queue %d of class %d: %w", q, class.ID, err)
+		}
+		counted.BacklogPackets += packets
+		counted.BacklogBytes += bytes
+		counted.EnqueuedBytes += bytes
+	}
+	return counted, nil
 }
 
 // monotonic returns the clock of the qdisc's times.

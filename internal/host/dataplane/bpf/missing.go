@@ -99,13 +99,30 @@ func (b *Backend) unpinned() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	there, err := namesIn(dir)
+	if err != nil {
+		return nil, err
+	}
 	var gone []string
 	for _, name := range b.obj.pinNames() {
-		if _, err := os.Lstat(filepath.Join(dir, name)); errors.Is(err, os.ErrNotExist) {
+		if !slices.Contains(there, name) {
 			gone = append(gone, "the pin "+filepath.Join(dir, name)+" is gone")
 		}
 	}
 	return gone, nil
+}
+
+// namesIn lists a folder, which may be gone.
+func namesIn(folder string) ([]string, error) {
+	f, err := os.Open(folder)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Readdirnames(0)
 }
 
 // lost are parts of the qdisc that cannot be put back under it: what it keeps in maps.
@@ -144,12 +161,13 @@ func (b *Backend) changed() ([]string, error) {
 		b.spoilt = append(b.spoilt, ringLink)
 		changed = append(changed, "the configuration of the link was changed")
 	}
-	for _, c := range b.have.Classes {
-		var cfg qdiscWeirClassConfig
-		if err := b.obj.classes.Lookup(uint32(c.ID), &cfg); err != nil {
-			return nil, fmt.Errorf("read class %d of %s: %w", c.ID, b.device, err)
-		}
-		if cfg == classConfig(c, b.have.Link) {
+	written, err := b.obj.configs(b.have)
+	if err != nil {
+		return nil, fmt.Errorf("read the classes of %s: %w", b.device, err)
+	}
+	for i := range b.have.Classes {
+		c, cfg := &b.have.Classes[i], &written[i]
+		if i < len(b.right) && *cfg == b.right[i] || *cfg == classConfig(*c, b.have.Link) {
 			continue
 		}
 		b.spoilt = append(b.spoilt, uint32(c.ID))
@@ -159,6 +177,9 @@ func (b *Backend) changed() ([]string, error) {
 		default:
 			changed = append(changed, fmt.Sprintf("class %d (%s) was changed", c.ID, c.Name))
 		}
+	}
+	if len(changed) == 0 {
+		b.right = written
 	}
 	return changed, nil
 }

@@ -76,6 +76,10 @@ type object struct {
 	classesAt uint32 // offset of `classes` in state
 	statsAt   uint32 // offset of `queue_stats` in state
 	flowsAt   uint32 // offset of `flows` in state
+
+	// What configs read last, and its numbers: memory that it uses again.
+	written []qdiscWeirClassConfig
+	numbers []uint32
 }
 
 // maps lists the pinned maps by the name of their pin.
