@@ -67,7 +67,10 @@ func (c *Cgroups) Status() (state workload.SourceState, note string) {
 	c.mu.Lock()
 	asked := len(c.attached)+len(c.patterns) > 0
 	c.mu.Unlock()
-	if trouble := c.read().Trouble(); asked && trouble != "" {
+	if !asked {
+		return workload.SourceOK, ""
+	}
+	if trouble := c.read().Trouble(); trouble != "" {
 		return workload.SourceUnavailable, trouble
 	}
 	return workload.SourceOK, ""

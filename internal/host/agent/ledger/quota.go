@@ -40,10 +40,13 @@ const tolerance = 0.001
 // shortest is the shortest time between two readings.
 const shortest = 2 * time.Millisecond
 
+// notAtAll is longer than the second after which counters are read in any case.
+const notAtAll = time.Minute
+
 // Again returns when counters have to be read next so that no quota is passed by more than the
-// tolerance at a rate of bps, at most a second.
+// tolerance at a rate of bps: a second or less, or where nothing can be passed, notAtAll.
 func Again(standings map[string]quota.Standing, bps uint64) time.Duration {
-	next := time.Second
+	next := notAtAll
 	for _, s := range standings {
 		left, of := s.Left(s.Sent, s.Received)
 		if of == 0 || s.Then == quota.ThenTell || bps == 0 {

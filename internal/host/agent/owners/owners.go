@@ -34,9 +34,11 @@ func Of(d decide.Decision) map[plan.ClassID]ledger.Owner {
 // Quotas returns the quotas of workloads and groups, by key.
 func Quotas(d decide.Decision) map[string]quota.Quota {
 	quotas := map[string]quota.Quota{}
-	for _, v := range slices.Concat(d.Verdicts, d.Groups) {
-		if v.Policy.Quota != nil {
-			quotas[v.Key] = *v.Policy.Quota
+	for _, list := range [][]decide.Verdict{d.Verdicts, d.Groups} {
+		for i := range list {
+			if v := &list[i]; v.Policy.Quota != nil {
+				quotas[v.Key] = *v.Policy.Quota
+			}
 		}
 	}
 	return quotas
