@@ -149,7 +149,7 @@ const qdiscTests = "^TestPackets|^TestVerified|^TestDeviceComesAgain$"
 // CPU time, on 6.18 what differs between kernels: how a qdisc is attached, changed,
 // taken away, left behind and found again.
 const (
-	agentTests     = "SecondAgent|Disturbed|PolicyChanges|Churn|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|TwoLinks|TwoAgents|UpgradeUnderLoad|RulesFill|QueuesUnder|DisciplineChanges|GroupChanges|Inside|Reservation|TargetsAtRandom|Groups$|GroupRefusals|RequestsBesideBulk|RulesOfOthers|SecondBridge|NestedPorts|LocalTraffic|Protocols|TestVerify$|KindsOfLinks|TunnelOver|NeighboursOf|CannotBeMended|TrainInto"
+	agentTests     = "AgentAtRest|SecondAgent|Disturbed|PolicyChanges|Churn|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|TwoLinks|TwoAgents|UpgradeUnderLoad|RulesFill|QueuesUnder|DisciplineChanges|GroupChanges|Inside|Reservation|TargetsAtRandom|Groups$|GroupRefusals|RequestsBesideBulk|RulesOfOthers|SecondBridge|NestedPorts|LocalTraffic|Protocols|TestVerify$|KindsOfLinks|TunnelOver|NeighboursOf|CannotBeMended|TrainInto"
 	longOrders     = "^TestOthersWorkAsWithoutWeir$/^order_[23]$|^TestOthersStayAsTheyAre$/^zone_true$" // half of them is enough there
 	agentTestsElse = "PolicyChanges|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|UpgradeUnderLoad|GroupChanges"
 )
