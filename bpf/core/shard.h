@@ -29,8 +29,8 @@
  * with the line and the costs that a link with one queue has.
  *
  * Cost: a shard writes a line of cache for each of its active classes in an epoch and
- * reads as many; a packet touches nothing that is shared. With `shards` = 1, which the loader
- * leaves as it is, all this is dead code but for the reading of that constant.
+ * reads as many; a packet touches nothing that is shared. Without WEIR_SHARDS, as in the
+ * programs that Weir loads, all this is dead code and leaves nothing: the simulator has it.
  */
 #ifndef WEIR_SHARD_H
 #define WEIR_SHARD_H
@@ -38,8 +38,17 @@
 #include "bits.h"
 #include "fst.h"
 
+#ifdef WEIR_SHARDS
 const volatile __u32 shards = 1; /* that divide this link, at most SHARDS */
 const volatile __u32 shard = 0; /* which of them this one is */
+#define SHARD_MAPS
+#define SHARD_MAPS_IN SEC(".maps")
+#else
+#define shards 1
+#define shard 0
+#define SHARD_MAPS static
+#define SHARD_MAPS_IN
+#endif
 
 #define SHARDS 64
 #define SHARD_EPOCH_NS 500000ULL /* for which leases last */
@@ -124,14 +133,14 @@ struct shard_link {
 };
 
 #define SHARD_MAP(name, entries, type_of_value)                                                    \
-	struct {                                                                                   \
+	SHARD_MAPS struct {                                                                        \
 		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
 		__uint(max_entries, entries);                                                      \
 		__type(key, __u32);                                                                \
 		__type(value, type_of_value);                                                      \
-	} name SEC(".maps")
+	} name SHARD_MAPS_IN
 
-/* One element each, since the loader leaves `shards` 1; the simulator has as many as it wants. */
+/* One element each: whoever loads them says how many there are. */
 SHARD_MAP(shard_links, 1, struct shard_link);
 SHARD_MAP(shard_heads, 1, struct shard_head);
 SHARD_MAP(shard_grants, 1, struct shard_grant);

@@ -28,7 +28,7 @@ var shardSimulator = sync.OnceValues(func() ([]string, error) {
 	program, library := filepath.Join(exeDir, "weir-shards"), filepath.Join(exeDir, "weir-shard.so")
 	for _, args := range [][]string{
 		{"-D_GNU_SOURCE", "-o", program, filepath.Join(*sources, "sim/shards.c")},
-		{"-DWEIR_SMALL", "-fPIC", "-shared", "-o", library, filepath.Join(*sources, "sim/shard.c")},
+		{"-DWEIR_SMALL", "-DWEIR_SHARDS", "-fPIC", "-shared", "-o", library, filepath.Join(*sources, "sim/shard.c")},
 	} {
 		args = append([]string{"-O2", "-g", "-Wall", "-Wno-unused-function"}, args...)
 		if text, err := exec.Command("clang-19", args...).CombinedOutput(); err != nil {

@@ -33,27 +33,25 @@ func TestVerifiedInstructions(t *testing.T) {
 	}
 }
 
+//go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -cflags "-O2 -g -Wall -Wextra -Wno-unused-parameter -mcpu=v4 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -no-global-types shards ../../../../bpf/qdisc.bpf.c -- -DWEIR_SHARDS
+
 // TestVerifiedShards does the same for a link that several shards divide.
 func TestVerifiedShards(t *testing.T) {
 	if err := Supported(); err != nil {
 		t.Skipf("needs a kernel with BPF qdiscs (vm/run has one): %v", err)
 	}
 	const shards = 8
-	for _, small := range []bool{false, true} {
-		t.Run(fmt.Sprintf("small=%t", small), func(t *testing.T) {
-			spec, err := buildFor(small).spec()
-			must(t, err)
-			must(t, spec.Variables[qdiscVarShards].Set(uint32(shards)))
-			classes := spec.Maps[qdiscMapClassConfig].MaxEntries
-			for name, n := range map[string]uint32{
-				qdiscMapShardHeads: shards, qdiscMapShardGrants: shards, qdiscMapShardSums: classes,
-				qdiscMapShardLines: shards * classes, qdiscMapShardCells: shards * classes,
-			} {
-				spec.Maps[name].MaxEntries = n
-			}
-			verified(t, spec, uint64(schedulersOf(spec.Types)["fair"]))
-		})
+	spec, err := loadShards()
+	must(t, err)
+	must(t, spec.Variables[shardsVarShards].Set(uint32(shards)))
+	classes := spec.Maps[shardsMapClassConfig].MaxEntries
+	for name, n := range map[string]uint32{
+		shardsMapShardHeads: shards, shardsMapShardGrants: shards, shardsMapShardSums: classes,
+		shardsMapShardLines: shards * classes, shardsMapShardCells: shards * classes,
+	} {
+		spec.Maps[name].MaxEntries = n
 	}
+	verified(t, spec, uint64(schedulersOf(spec.Types)["fair"]))
 }
 
 // TestVerifiedOnce loads the qdisc for four links. The kernel verifies the programs before it says
