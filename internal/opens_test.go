@@ -63,6 +63,7 @@ var past = map[string]string{
 	"host/daemon/changes.go":                  kernels,
 	"host/dataplane/bpf/ecn.go":               pins,
 	"host/dataplane/bpf/inside.go":            pins,
+	"host/dataplane/bpf/missing.go":           pins,
 	"host/dataplane/bpf/object.go":            pins,
 	"host/dataplane/device/claim.go":          kernels,
 	"host/dataplane/device/conn.go":           namespaces,

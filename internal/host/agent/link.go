@@ -19,14 +19,6 @@ import (
 	"weir/internal/host/dataplane/pace"
 )
 
-// A link is set again though nothing is known to have changed, for what Backend.Missing does not see:
-// after healEvery, or where setting it takes long, healPart times as long, up to healMost.
-const (
-	healEvery = 30 * time.Second
-	healMost  = 10 * time.Minute
-	healPart  = 6000
-)
-
 // link is one steered device: its backend, the plan that it should match, and what was
 // measured. It belongs to the agent's goroutine.
 type link struct {
@@ -44,8 +36,7 @@ type link struct {
 	err       error      // why the link is not steered, or not as wanted
 	complaint string     // the err that was written down
 	again     attempts.Attempts
-	healed    time.Time
-	heals     time.Duration // after which it is set again
+	healing   attempts.Healing
 	disturbed disturbance
 	repaired  string // what disturb found and was set again since the last look, "" = nothing
 	lockLimit func(l config.Link, backend string) string
@@ -54,13 +45,12 @@ type link struct {
 	abilities dataplane.Abilities // of the backend, or of the one before
 	count     func(*link, dataplane.Snapshot)
 	down      func(device string) string
-
-	last    dataplane.Snapshot
-	now     usage.Division
-	history usage.History
-	scores  usage.Scores
-	waits   usage.Waits
-	resting bool // nothing moved in the second that now is about
+	last      dataplane.Snapshot
+	now       usage.Division
+	history   usage.History
+	scores    usage.Scores
+	waits     usage.Waits
+	resting   bool // nothing moved in the second that now is about
 }
 
 // open gets a backend and learns what an earlier agent left.
@@ -137,9 +127,8 @@ func (l *link) set(ctx context.Context, now time.Time) ([]plan.Change, error) {
 	if plan.Loses(l.inForce, l.want) {
 		l.account()
 	}
-	begin := time.Now()
 	err := l.backend.Set(ctx, l.want)
-	l.healed, l.heals = now, min(max(healPart*time.Since(begin), healEvery), healMost)
+	l.healing.Done(now, time.Since(now))
 	if err != nil {
 		return nil, l.failed(err, now)
 	}
@@ -228,7 +217,7 @@ func (l *link) tend(ctx context.Context, now time.Time) []plan.Change {
 	if ctx.Err() != nil || l.backend == nil || !l.again.Due(now) {
 		return nil
 	}
-	if !l.dirty && now.Sub(l.healed) < l.heals && !l.disturb(now) && !l.moved() {
+	if !l.dirty && !l.healing.Due(now) && !l.disturb(now) && !l.moved() {
 		return nil
 	}
 	changes, err := l.set(ctx, now) // the failure is noted in the link
@@ -292,26 +281,19 @@ func (l *link) sample(now time.Time) {
 		l.failed(fmt.Errorf("link %s: counters: %w", l.config.Name(), err), now)
 		return
 	}
-	if l.resting && stands(l.last, snapshot) {
-		l.scores.Rest(now)
-		l.waits.Rest()
-		l.history.Rest()
+	if l.resting && snapshot.Stands(l.last) {
+		usage.Rest(now, &l.scores, &l.waits, &l.history)
 		l.last = snapshot
 		return
 	}
 	before := l.now
 	l.now = usage.Between(l.want, l.last, snapshot)
-	l.resting = stands(l.last, snapshot)
+	l.resting = snapshot.Stands(l.last)
 	l.scores.Add(now, before, l.now)
 	l.waits.Add(l.now.State, l.now.Used)
 	l.last = snapshot
 	l.count(l, snapshot)
 	l.history.Add(l.now.Used)
-}
-
-// stands reports whether nothing has moved between two snapshots.
-func stands(before, after dataplane.Snapshot) bool {
-	return after.Changes != 0 && before.Changes == after.Changes
 }
 
 // scheduler names what schedules the link: the backend's own, or the one that was asked

@@ -24,6 +24,7 @@ const (
 	markSure  = time.Minute            // the same, where it notices all that counts
 	markBlind = time.Second            // the same, where it notices none of some rules
 	markNear  = 250 * time.Millisecond // between two, where it has
+	markPoll  = time.Second            // between two questions for tcx programs
 	// markPart bounds what looking takes of a CPU in the long run, where there are many filters or
 	// rules, or they change all the time; markBurst is what it may take at once.
 	markPart    = 20
@@ -114,8 +115,11 @@ func (w *markWatch) run(ctx context.Context, ports func(context.Context) ([]stri
 			again, due, next = false, time.Now().Add(w.pause()), time.Now().Add(markNear)
 		}
 		wait := markNear
-		if !again && len(w.way) == 0 { // there is no program of which no notice comes
+		switch {
+		case !again && len(w.way) == 0: // there is no program of which no notice comes
 			wait = time.Until(due)
+		case !again:
+			wait = markPoll
 		}
 		near.Reset(wait)
 		select {

@@ -72,6 +72,11 @@ type Snapshot struct {
 	Changes uint64
 }
 
+// Stands reports whether no counter has moved since an earlier snapshot.
+func (s Snapshot) Stands(before Snapshot) bool {
+	return s.Changes != 0 && before.Changes == s.Changes
+}
+
 // Leaving is a class that the plan no longer has.
 type Leaving struct {
 	ID plan.ClassID

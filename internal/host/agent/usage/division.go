@@ -4,6 +4,7 @@ package usage
 
 import (
 	"slices"
+	"time"
 
 	"weir/internal/core/plan"
 	"weir/internal/core/policy"
@@ -26,6 +27,13 @@ func Between(state plan.State, before, after dataplane.Snapshot) Division {
 	used := measure(before, after)
 	addGroups(state, used)
 	return divide(state, used)
+}
+
+// Rest is what a second adds in which no class did anything and no policy changed, as in the second before.
+func Rest(at time.Time, s *Scores, w *Waits, h *History) {
+	s.Rest(at)
+	w.Rest()
+	h.Rest()
 }
 
 // divide says how much each class should get, knowing how much each wants. Those of but are

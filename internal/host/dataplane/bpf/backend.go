@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -43,6 +44,7 @@ type Backend struct {
 	sent   sent     // by all classes that there ever were
 	spoilt []uint32 // entries of the ring whose configuration another program has changed
 
+	seen     time.Time              // when Missing found obj at the device
 	readings readings               // of classes
 	right    []qdiscWeirClassConfig // what is configured of the classes of have, when it was found to be right
 }
@@ -228,7 +230,7 @@ func (b *Backend) drop() {
 	}
 	b.obj, b.have, b.away, b.spoilt, b.sent = nil, plan.State{}, false, nil, sent{}
 	b.readings.forget()
-	b.right = nil
+	b.right, b.seen = nil, time.Time{}
 }
 
 // attached says whether the root qdisc of the device is b.obj.

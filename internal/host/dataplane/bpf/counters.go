@@ -16,8 +16,10 @@ import (
 func (b *Backend) Counters() (dataplane.Snapshot, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.find(); err != nil {
-		return dataplane.Snapshot{}, err
+	if b.obj == nil || time.Since(b.seen) > justNow {
+		if err := b.find(); err != nil {
+			return dataplane.Snapshot{}, err
+		}
 	}
 	if b.obj == nil {
 		return dataplane.Snapshot{}, fmt.Errorf("%s does not have Weir's qdisc", b.device)
@@ -27,7 +29,7 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 	if snap.Leaving, err = b.sent.read(b.obj, b.have); err != nil {
 		return snap, err
 	}
-	if snap.Classes, err = b.readClasses(); err != nil {
+	if snap.Classes, err = b.readings.all(b.obj, b.have, &b.sent); err != nil {
 		return snap, err
 	}
 	snap.Sent = b.sent.total
@@ -38,76 +40,76 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 	return snap, nil
 }
 
-// readClasses counts what all classes did.
-func (b *Backend) readClasses() (map[plan.ClassID]dataplane.Counters, error) {
-	before := b.readings.changes
-	own := make([]dataplane.Counters, len(b.have.Classes))
-	for i := range b.have.Classes {
+// all counts what all classes did.
+func (r *readings) all(o *object, have plan.State, sent *sent) (map[plan.ClassID]dataplane.Counters, error) {
+	before := r.changes
+	own := make([]dataplane.Counters, len(have.Classes))
+	for i := range have.Classes {
 		var err error
-		if own[i], err = b.readClass(&b.have.Classes[i]); err != nil {
+		if own[i], err = r.class(o, &have.Classes[i], sent); err != nil {
 			return nil, err
 		}
 	}
-	if b.readings.changes == before && b.readings.all != nil {
-		return b.readings.all, nil
+	if r.changes == before && r.whole != nil {
+		return r.whole, nil
 	}
 	all := make(map[plan.ClassID]dataplane.Counters, len(own))
 	members := map[plan.ClassID]dataplane.Counters{} // of each group, added up
 	for i := range own {
-		class := &b.have.Classes[i]
+		class := &have.Classes[i]
 		all[class.ID] = own[i]
 		if class.Parent != 0 {
 			members[class.Parent] = sum(members[class.Parent], own[i])
 		}
 	}
-	for i := range b.have.Classes {
-		if class := &b.have.Classes[i]; class.Group {
+	for i := range have.Classes {
+		if class := &have.Classes[i]; class.Group {
 			all[class.ID] = group(all[class.ID], members[class.ID])
 		}
 	}
-	b.readings.all = all
+	r.whole = all
 	return all, nil
 }
 
-// readClass counts what a class did. That of a group is its own.
-func (b *Backend) readClass(class *plan.Class) (dataplane.Counters, error) {
-	c, err := b.obj.class(class.ID)
+// class counts what a class did. That of a group is its own.
+func (r *readings) class(o *object, class *plan.Class, sent *sent) (dataplane.Counters, error) {
+	c, err := o.class(class.ID)
 	if err != nil {
 		return dataplane.Counters{}, err
 	}
-	if n, same := b.readings.same(class.ID, &c); same {
+	if n, same := r.same(class.ID, &c); same {
 		return n, nil
 	}
-	b.sent.add(class.ID, c)
+	sent.add(class.ID, c)
 	n := counters(c, monotonic())
 	if !class.Group {
-		if n.Delays, err = b.obj.delaysOf(class.ID, -1); err != nil {
+		if n.Delays, err = o.delaysOf(class.ID, -1); err != nil {
 			return n, err
 		}
 	}
 	for q := range class.Queues {
-		counted, err := b.readQueue(class, q)
+		counted, err := o.readQueue(class, q)
 		if err != nil {
 			return n, err
 		}
 		n.Queues = append(n.Queues, counted)
 	}
-	b.readings.note(class.ID, &c, n)
+	r.note(class.ID, &c, n)
 	return n, nil
 }
 
 // readQueue counts what a queue of a class did.
-func (b *Backend) readQueue(class *plan.Class, q int) (dataplane.QueueCounters, error) {
-	stats, flow, err := b.obj.queue(class.ID, q)
+func (o *object) readQueue(class *plan.Class, q int) (dataplane.QueueCounters, error) {
+	stats, flow, err := o.queue(class.ID, q)
 	if err != nil {
 		return dataplane.QueueCounters{}, err
 	}
 	counted := queueCounters(stats, flow)
-	if counted.Delays, err = b.obj.delaysOf(class.ID, q); err != nil {
+	if counted.Delays, err = o.delaysOf(class.ID, q); err != nil {
 		return counted, err
 	}
 	if class.Queues[q].Interval != 0 {
-		packets, bytes, err := b.obj.hold(class.ID, q)
+		packets, bytes, err := o.hold(class.ID, q)
 		if err != nil {
 			return counted, fmt.Errorf("read queue %d of class %d: %w", q, class.ID, err)
 		}

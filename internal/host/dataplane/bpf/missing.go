@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -36,6 +37,7 @@ func (b *Backend) Missing() ([]string, error) {
 	if root.Kind != b.obj.kind || b.away {
 		return []string{"the root qdisc is " + root.Kind}, nil
 	}
+	b.seen = time.Now()
 	if lost := b.lost(); len(lost) > 0 {
 		b.broken = true
 		return lost, nil

@@ -3,15 +3,20 @@
 package bpf
 
 import (
+	"time"
+
 	"weir/internal/core/plan"
 	"weir/internal/host/dataplane"
 )
+
+// justNow is for how long Counters believes that the qdisc is where Missing has seen it.
+const justNow = 100 * time.Millisecond
 
 // readings are what was read of classes last. A class of which the kernel has changed nothing is not
 // counted again: on a link at rest most are such.
 type readings struct {
 	of      map[plan.ClassID]reading
-	all     map[plan.ClassID]dataplane.Counters // what was read of all classes last, groups with their members
+	whole   map[plan.ClassID]dataplane.Counters // what was read of all classes last, groups with their members
 	changes uint64                              // readings in which a class differed from the one before; 1 = none yet
 }
 
@@ -23,7 +28,7 @@ type reading struct {
 }
 
 // forget has all classes read anew.
-func (r *readings) forget() { r.of, r.all, r.changes = nil, nil, max(r.changes, 1)+1 }
+func (r *readings) forget() { r.of, r.whole, r.changes = nil, nil, max(r.changes, 1)+1 }
 
 // same returns what a class was counted to have when it was last as it is now.
 func (r *readings) same(id plan.ClassID, c *qdiscWeirClass) (dataplane.Counters, bool) {

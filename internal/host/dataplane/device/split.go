@@ -132,7 +132,7 @@ func (c *Conn) bringUp(name string) error {
 func (c *Conn) Splitter() (Splitter, error) {
 	var found [3]part
 	for i, name := range []string{splitIn, splitOut, splitEnd} {
-		dev, err := c.part(name)
+		dev, err := c.asks.part(name)
 		if errors.Is(err, unix.ENODEV) {
 			return Splitter{}, nil
 		}
@@ -161,10 +161,10 @@ type part struct {
 
 // part asks for one of the devices, every second: hence without the statistics, and by a socket that
 // stays. The error is unix.ENODEV if it is not there.
-func (c *Conn) part(name string) (p part, err error) {
-	c.asks.Lock()
-	defer c.asks.Unlock()
-	err = c.asks.Each(unix.RTM_GETLINK, 0, byName(name), func(body []byte) {
+func (a *asks) part(name string) (p part, err error) {
+	a.Lock()
+	defer a.Unlock()
+	err = a.Each(unix.RTM_GETLINK, 0, byName(name), func(body []byte) {
 		if len(body) < unix.SizeofIfInfomsg {
 			return
 		}

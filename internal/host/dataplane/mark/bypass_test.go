@@ -181,7 +181,7 @@ func TestNamesOfContainersFillNoTable(t *testing.T) {
 	next := plan.Port{Cgroup: marktest.Cgroup(t), Class: 6}
 	attachTo(t, m, next)
 	for _, port := range []plan.Port{known, next} {
-		if held, err := holds(m.bypass(), port.Cgroup); err != nil || !held {
+		if held, err := m.bypass().Holds(port.Cgroup); err != nil || !held {
 			t.Errorf("%s: refused = %v, %v", port, held, err)
 		}
 	}

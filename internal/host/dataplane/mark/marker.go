@@ -33,12 +33,12 @@ type Marker struct {
 
 	identified map[ebpf.ProgramID]identity // by identify
 	names      chain.Names
-	found      map[place]found      // by watched
-	sealed     map[sealedPlace]bool // where sealer.set has put its program
-	unsealed   bool                 // there is a place more, by the last sealer.missing
-	paired     bool                 // pairs.ready has been there
-	splits     splitting            // by the last splitter.ready
-	whole      error                // why it could not have packets split
+	found      chain.Known[identity] // by watched
+	sealed     map[sealedPlace]bool  // where sealer.set has put its program
+	unsealed   bool                  // there is a place more, by the last sealer.missing
+	paired     bool                  // pairs.ready has been there
+	splits     splitting             // by the last splitter.ready
+	whole      error                 // why it could not have packets split
 }
 
 // hook is a place in a device's path, and the program with rules for it.
@@ -103,7 +103,7 @@ func New(opts dataplane.Options, log *slog.Logger) (*Marker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Marker{conn: conn, opts: opts, carrier: carrier, tcx: haveTCX(), names: chain.Names{}, found: map[place]found{}, log: log}, nil
+	return &Marker{conn: conn, opts: opts, carrier: carrier, tcx: haveTCX(), names: chain.Names{}, found: chain.Known[identity]{}, log: log}, nil
 }
 
 // at is how this kernel attaches to a hook.

@@ -12,7 +12,6 @@ import (
 	"weir/internal/host/dataplane"
 	"weir/internal/host/dataplane/device"
 	"weir/internal/host/dataplane/mark/bypass"
-	"weir/internal/host/dataplane/mark/chain"
 	"weir/internal/host/dataplane/mark/group"
 )
 
@@ -38,7 +37,7 @@ func (m *Marker) Missing(state plan.State) ([]string, error) {
 		case who.class() != port.Class:
 			missing = append(missing, fmt.Sprintf("%s is marked with class %d instead of %d", port, who.class(), port.Class))
 		case port.Cgroup != "" && !port.Sockets:
-			if held, err := holds(m.bypass(), port.Cgroup); err != nil {
+			if held, err := m.bypass().Holds(port.Cgroup); err != nil {
 				return nil, err
 			} else if !held {
 				missing = append(missing, fmt.Sprintf("%s may send past the qdisc", port))
@@ -59,7 +58,7 @@ func (m *Marker) MissingAtLink(dev device.Device, state plan.State, rulesOnly bo
 		return nil, err
 	}
 	if !rulesOnly || wanted || m.splits.over != 0 {
-		_, err := m.watched(egress, dev.Index)
+		_, err := watched(m, egress, dev.Index)
 		switch {
 		case errors.Is(err, errNotOurs):
 			missing = append(missing, "the marking program of the link is gone")
@@ -96,7 +95,7 @@ func (m *Marker) readPort(port plan.Port) (identity, error) {
 		}
 		return m.read(at)
 	}
-	who, err := m.watched(m.port(), port.Ifindex)
+	who, err := watched(m, m.port(), port.Ifindex)
 	if errors.Is(err, errNotOurs) {
 		if _, gone := m.conn.LookupIndex(port.Ifindex); gone != nil {
 			return identity{}, gone
@@ -105,50 +104,9 @@ func (m *Marker) readPort(port plan.Port) (identity, error) {
 	return who, err
 }
 
-// place is a hook of a device.
-type place struct {
-	hook    hook
-	ifindex int
-}
-
-// found is what marked at a place when the programs there were in a state.
-type found struct {
-	state chain.State
-	who   identity
-}
-
-// watched is at(h).read, which it asks for again only when the programs at the place have changed: a
-// link that ends, another program in it, and one of another owner before it are new states.
-func (m *Marker) watched(h hook, ifindex int) (identity, error) {
-	if !m.tcx || h == inward {
-		return m.at(h).read(ifindex)
-	}
-	at, state := place{h, ifindex}, chain.StateAt(ifindex, h.attach)
-	if before, known := m.found[at]; known && state != (chain.State{}) && before.state == state {
-		return before.who, nil
-	}
-	who, err := m.at(h).read(ifindex)
-	delete(m.found, at)
-	if err == nil && len(m.found) < mostFound {
-		m.found[at] = found{state, who}
-	}
-	return who, err
-}
-
-// mostFound bounds what is remembered; beyond, the kernel is asked each time.
-const mostFound = 1 << 14
-
-// holds reports whether the cgroup at a path may not send past the qdisc; true of one that is gone.
-func holds(table bypass.Table, path string) (bool, error) {
-	folder, err := group.Open(path)
-	if errors.Is(err, dataplane.ErrNoDevice) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer folder.Close()
-	return table.IsBound(folder.ID)
+// watched is m.at(h).read, which it asks for again only when the programs there have changed.
+func watched(m *Marker, h hook, ifindex int) (identity, error) {
+	return m.found.Get(ifindex, h.attach, h.folder, func() (identity, error) { return m.at(h).read(ifindex) })
 }
 
 // Gaps says what marking cannot hold on this kernel, one sentence each.

@@ -31,7 +31,7 @@ const (
 // of workloads that had received nothing between the last two looks.
 const (
 	atOnce      = 32
-	quietAtOnce = 6
+	quietAtOnce = 4
 )
 
 // Watcher follows the paths of workloads in the namespace of the process.
