@@ -124,7 +124,8 @@ func (t *tree) place(source string) error {
 	return t.write("pages/"+t.sitePath(source), text)
 }
 
-// placeFolder writes a list of a folder's files, or its README.md.
+// placeFolder writes a list of a folder's files with links to them, or its README.md. Of a Go package it
+// writes the names alone.
 func (t *tree) placeFolder(source string) error {
 	if strings.HasSuffix(t.sitePath(source), "README.md") {
 		return t.place(source + "/README.md")
@@ -134,7 +135,12 @@ func (t *tree) placeFolder(source string) error {
 		return err
 	}
 	list := fmt.Sprintf("---\nsearch: {exclude: true}\n---\n\n# %s\n\n", source)
+	program := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return path.Ext(e.Name()) == ".go" })
 	for _, e := range entries {
+		if program { // its source is the repository's, and not all of it a page
+			list += fmt.Sprintf("- %s\n", e.Name())
+			continue
+		}
 		list += fmt.Sprintf("- [%s](%s)\n", e.Name(), relative(t.sitePath(source), t.sitePath(source+"/"+e.Name())))
 		if err := t.place(source + "/" + e.Name()); err != nil {
 			return err
