@@ -21,6 +21,23 @@ var (
 	named = regexp.MustCompile("`((?:bpf|cmd|deploy|docs|internal|lab|scripts|tools|vm)/[\\w./-]*\\w)`")
 )
 
+// TestEveryPageIsOnTheMap: docs/README.md, the map by reader, leads to each page of docs.
+func TestEveryPageIsOnTheMap(t *testing.T) {
+	text, err := os.ReadFile("../docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(pages) < 30 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" && !strings.Contains(string(text), "("+name+")") {
+			t.Errorf("docs/README.md does not lead to %s", name)
+		}
+	}
+}
+
 // TestLinks: a link from one page to another leads to a file, and to a heading in it, that
 // are there; so are the files and folders that README.md and docs/*.md name as code.
 func TestLinks(t *testing.T) {

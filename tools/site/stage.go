@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// pages are those outside of docs that have a place in nav: where they are in the site,
-// by their path in the repository.
+// pages are those that have another place in the site than in docs: where they are, by their path in
+// the repository.
 var pages = map[string]string{
 	"README.md": "index.md", "CHANGELOG.md": "CHANGELOG.md", "SECURITY.md": "SECURITY.md",
-	"deploy/README.md": "deploy/README.md", "vm/README.md": "vm/README.md",
+	"deploy/README.md": "deploy/README.md", "vm/README.md": "vm/README.md", "docs/README.md": "map.md",
 }
 
 // link is an inline link or picture of Markdown, with its target.
