@@ -27,12 +27,12 @@ const (
 	part   = 20
 )
 
-// atOnce is how many workloads' namespaces are looked into at a look, quietAtOnce how many beside them
-// of workloads that had received nothing between the last two looks.
-const (
-	atOnce      = 32
-	quietAtOnce = 4
-)
+// atOnce is how many workloads' namespaces are looked into at a look.
+const atOnce = 32
+
+// quietAtOnce returns how many beside them, of workloads that had received nothing between the last two
+// looks: each within two looks where a host has 25 workloads, and few where it has hundreds at rest.
+func quietAtOnce(workloads int) int { return min(max(400/max(workloads, 1), 4), 16) }
 
 // Watcher follows the paths of workloads in the namespace of the process.
 type Watcher struct {
@@ -185,7 +185,7 @@ func (w *Watcher) visit(workloads []paths.Workload, links []paths.Link) {
 		return
 	}
 	w.next = w.turns(workloads, w.next, atOnce, func(before seen) bool { return !before.quiet })
-	w.nextQuiet = w.turns(workloads, w.nextQuiet, quietAtOnce, func(before seen) bool { return before.quiet })
+	w.nextQuiet = w.turns(workloads, w.nextQuiet, quietAtOnce(len(workloads)), func(before seen) bool { return before.quiet })
 }
 
 // turns looks into the namespaces of as many workloads as may have a turn, from the one after at on,
