@@ -60,10 +60,10 @@ func TestPageShowsTheExample(t *testing.T) {
 	if lines >= 60 {
 		t.Errorf("the example has %d lines; it is to be under 60", lines)
 	}
-	readme, err := os.ReadFile("../../../../README.md")
+	readme, err := os.ReadFile("../../../../docs/README.md")
 	must(t, err)
 	if says := fmt.Sprintf("a header of %d lines", lines); !bytes.Contains(readme, []byte(says)) {
-		t.Errorf("README.md does not say %q of the example", says)
+		t.Errorf("docs/README.md does not say %q of the example", says)
 	}
 }
 
