@@ -121,7 +121,7 @@ func keptResults(ctx context.Context) (*results, error) {
 
 // stepsOf returns the steps of a suite.
 func stepsOf(ctx context.Context, suite, folder, fuzzTime string) ([]step, error) {
-	f := full{machines: machines{folder: folder, timeout: 1500}, seed: rand.Uint32(), fuzzTime: fuzzTime}
+	f := full{machines: machines{folder: folder, timeout: 2400}, seed: rand.Uint32(), fuzzTime: fuzzTime}
 	if suite == "vm" {
 		return f.machines.ci(), nil
 	}
