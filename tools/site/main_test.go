@@ -23,6 +23,8 @@ func TestStage(t *testing.T) {
 		"SECURITY.md":               "# Security\n",
 		"vm/README.md":              "# VMs\n",
 		"deploy/README.md":          "# Files\n\n[page](../docs/deploy.md)\n",
+		"docs/README.md":            "# The pages\n\n[all](deploy.md), [package](../internal/x)\n",
+		"internal/x/x.go":           "package x\n",
 		"docs/deploy.md":            "# Deploy\n\n## Two\n\n[lab](../lab/a.yaml), [all](../lab), [files](../deploy/README.md), [web](https://example.org)\n\n    [code](../lab/a.yaml)\n",
 		"docs/papers/x.svg":         "<svg/>",
 		"docs/papers/data/y.jsonl":  "{}",
@@ -50,6 +52,8 @@ func TestStage(t *testing.T) {
 		"pages/decisions/0002-b.md": "[readme](../index.md), [gone](nothing.md)",
 		"pages/lab/index.md":        "- [a.yaml](a.yaml)",
 		"pages/lab/a.yaml":          "a: 1",
+		"pages/map.md":              "[all](deploy.md), [package](internal/x/index.md)",
+		"pages/internal/x/index.md": "- x.go",
 		"pages/assets/own.css":      "",
 		"mkdocs.yml":                "  - Decisions:\n      - decisions/README.md\n      - decisions/0002-b.md\n",
 	} {
@@ -58,8 +62,10 @@ func TestStage(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q in it", name, text, err, want)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(to, "pages/papers/data/y.jsonl")); err == nil {
-		t.Error("data to which no page links is in the site")
+	for name, what := range map[string]string{"papers/data/y.jsonl": "data to which no page links", "internal/x/x.go": "a package's source"} {
+		if _, err := os.Stat(filepath.Join(to, "pages", name)); err == nil {
+			t.Errorf("%s is in the site", what)
+		}
 	}
 }
 
