@@ -140,7 +140,7 @@ struct shard_link {
 		__type(value, type_of_value);                                                      \
 	} name SHARD_MAPS_IN
 
-/* One element each: whoever loads them says how many there are. */
+/* One element each; the loader sets how many there are. */
 SHARD_MAP(shard_links, 1, struct shard_link);
 SHARD_MAP(shard_heads, 1, struct shard_head);
 SHARD_MAP(shard_grants, 1, struct shard_grant);

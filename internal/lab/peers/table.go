@@ -38,7 +38,7 @@ type Setting struct {
 	// bursts gives each of HTB's classes a burst of 1 ms at its rate and its ceil,
 	// instead of tc's default of a frame and a half.
 	bursts bool
-	// fixed lets no class of HTB borrow: each has its rate, whoever is idle.
+	// fixed lets no class of HTB borrow: each has its rate, also while others are idle.
 	fixed bool
 }
 

@@ -80,8 +80,8 @@ func account(vifs []vif, capacity, weights, next float64) {
 	}
 }
 
-// card sends what it can of what is wanted, one packet of each in turn: nobody gets more than
-// another who wants more.
+// card sends what it can of what is wanted, one packet of each in turn: no sender gets
+// more than another one that wants more.
 func card(capacity float64, wanted []float64) []float64 {
 	sent, open := make([]float64, len(wanted)), len(wanted)
 	for open > 0 && capacity > 1e-9 {

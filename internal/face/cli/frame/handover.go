@@ -5,6 +5,7 @@ package frame
 import (
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -23,12 +24,12 @@ type Handover struct {
 
 // What weir hands over.
 var (
-	Lab = Handover{program.Lab, "make install-lab installs it", map[string]string{
+	Lab = Handover{program.Lab, "install the package weir-lab, or run make install-lab", map[string]string{
 		"demo": "Watch three workloads get what they were promised",
 		"lab":  "Try policies on a network of namespaces, with real traffic",
 	}}
 	// Manager has commands below weir manager.
-	Manager = Handover{program.Manager, "make install-manager installs it", map[string]string{
+	Manager = Handover{program.Manager, "install the package weir-manager, or run make install-manager", map[string]string{
 		"init":    "Make a new cluster: its authority and a first token",
 		"serve":   "Manage the cluster until told to stop",
 		"restore": "Make a manager's state out of a snapshot",
@@ -49,19 +50,20 @@ func (h Handover) Command(a *App, name string) *cobra.Command {
 		Short:              h.Commands[name],
 		Annotations:        map[string]string{handed: h.Program},
 		DisableFlagParsing: true,
-		RunE:               func(*cobra.Command, []string) error { return h.become(a, name) },
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			_ = h.become(a, name) // a shell that completes shows no errors
+		RunE:               func(c *cobra.Command, _ []string) error { return h.become(a, c) },
+		ValidArgsFunction: func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			_ = h.become(a, c) // a shell that completes shows no errors
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	c.SetHelpFunc(func(*cobra.Command, []string) { a.HelpErr = h.become(a, name) })
+	c.SetHelpFunc(func(c *cobra.Command, _ []string) { a.HelpErr = h.become(a, c) })
 	return c
 }
 
 // become replaces this process by the other program, with the same arguments and environment;
 // it returns only an error.
-func (h Handover) become(a *App, command string) error {
+func (h Handover) become(a *App, c *cobra.Command) error {
+	_, command, _ := strings.Cut(c.CommandPath(), " ")
 	path, err := program.Find(h.Program)
 	if err != nil {
 		return Exit(ExitNoAgent, fmt.Errorf("%s: %w; %s", command, err, h.Remedy))
