@@ -65,6 +65,7 @@ func (m moment) sources(a *Agent) []api.Source {
 
 // over adds workloads, groups and links to a sight.
 func (m moment) over(s event.Sight) event.Sight {
+	s.Objects = slices.Grow(s.Objects, len(m.Verdicts)+len(m.Groups))
 	for _, v := range m.Verdicts {
 		o := m.object(event.Workload, v)
 		for _, l := range m.links {

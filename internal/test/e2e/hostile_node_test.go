@@ -56,7 +56,10 @@ func newClusterNode(t *testing.T) *clusterNode {
 			t.Fatalf("%s: %v: %s", command, err, out)
 		}
 	}
-	t.Cleanup(func() { _ = exec.Command("ip", "link", "delete", "up9").Run() })
+	t.Cleanup(func() { // by themselves they go a while after their namespace, when another test makes them
+		_ = exec.Command("ip", "link", "delete", "up9").Run()
+		_ = exec.Command("ip", "link", "delete", "right9").Run()
+	})
 	state, at := filepath.Join(m.dir, "manager"), freePort(t)
 	token, err := manager.InitFor(state, api.AnyNumber, time.Now())
 	if err != nil {

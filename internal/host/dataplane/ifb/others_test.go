@@ -204,10 +204,13 @@ func (b *bed) wire() *wires {
 			unix.Close(fd)
 		}
 	})
-	for at := range w.spots { // neighbours are known from here on
+	// Neighbours are known from here on, and for good: one of the others drops the answers to ARP.
+	for at := range w.spots {
 		for other, space := range w.spots {
 			if other != at {
 				space.Run("ping", "-q", "-c", "1", at)
+				found := strings.Fields(space.Run("ip", "neighbour", "show", "to", at)) // 10.77.0.1 dev eth0 lladdr 02:… REACHABLE
+				space.Run("ip", "neighbour", "replace", at, "dev", found[2], "lladdr", found[4], "nud", "permanent")
 			}
 		}
 	}
