@@ -271,7 +271,7 @@ func readField(layer *policy.Change, field string, value node) {
 
 // ReadField reads one field of a policy in another file; path is its place there, such as
 // "workloads.web.queues". It returns the mistakes.
-func ReadField(layer *policy.Change, field string, value ast.Node, path string) []Problem {
+func ReadField(layer *policy.Change, field string, value ast.Node, path string) []Mistake {
 	n := node{tree: &tree{anchors: map[string]ast.Node{}}, ast: value, path: path}
 	readField(layer, field, n.resolve())
 	return n.tree.problems

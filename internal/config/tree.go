@@ -20,8 +20,8 @@ import (
 	"weir/internal/core/yamltree"
 )
 
-// Problem is one mistake in a file.
-type Problem struct {
+// Mistake is one mistake in a file.
+type Mistake struct {
 	Line, Column int
 	Field        string // e.g. "links[0].egress", "" if it concerns no field
 	Msg          string // value and remedy included
@@ -31,12 +31,12 @@ type Problem struct {
 
 // Mistake returns the policy's error behind the problem, nil if the problem is one of the
 // file's form.
-func (p Problem) Mistake() *invalid.Error { return p.mistake }
+func (p Mistake) Mistake() *invalid.Error { return p.mistake }
 
 // Error holds all mistakes in a file.
 type Error struct {
 	Path     string
-	Problems []Problem // never empty, in the file's order
+	Problems []Mistake // never empty, in the file's order
 }
 
 // FileError is a file that cannot be read at all. It wraps the reason.
@@ -77,13 +77,13 @@ func clipped(text string) string {
 
 // zeroByte returns a problem with the first zero byte of a text, which the file system may leave
 // in place of what was written before the power failed; nil if there is none.
-func zeroByte(text []byte) *Problem {
+func zeroByte(text []byte) *Mistake {
 	at := bytes.IndexByte(text, 0)
 	if at < 0 {
 		return nil
 	}
 	before := text[:at]
-	return &Problem{Line: 1 + bytes.Count(before, []byte("\n")), Column: at - bytes.LastIndexByte(before, '\n'),
+	return &Mistake{Line: 1 + bytes.Count(before, []byte("\n")), Column: at - bytes.LastIndexByte(before, '\n'),
 		Msg: "a zero byte, which no text has: the file is damaged; put a copy of it back"}
 }
 
@@ -93,11 +93,11 @@ func (c Config) Linkless() error {
 	if len(c.Links) > 0 || c.NoLink || c.SDN.OVSDB != "" {
 		return nil
 	}
-	return &Error{Path: c.Path, Problems: []Problem{{Field: "links", Msg: "no link; name one, or write links: [] to steer nothing"}}}
+	return &Error{Path: c.Path, Problems: []Mistake{{Field: "links", Msg: "no link; name one, or write links: [] to steer nothing"}}}
 }
 
 // inFile returns a line for each problem, with its place.
-func inFile(path string, problems []Problem) []string {
+func inFile(path string, problems []Mistake) []string {
 	var lines []string
 	for _, p := range problems {
 		line := path
@@ -132,8 +132,8 @@ func syntaxText(text []byte, at *token.Token, message string) string {
 // that one run reports them all.
 type tree struct {
 	anchors  map[string]ast.Node
-	problems []Problem
-	warnings []Problem                     // what may be meant, but seldom is
+	problems []Mistake
+	warnings []Mistake                     // what may be meant, but seldom is
 	zones    []zoneName                    // that policies name
 	quotas   []quotaAt                     // of what is received
 	asked    func(path string, given bool) // called for each key that is known, if not nil
@@ -182,7 +182,7 @@ func parseTree(text []byte) (node, error) {
 }
 
 func (t *tree) problem(at *token.Token, field, format string, args ...any) {
-	p := Problem{Field: clipped(field), Msg: clipped(fmt.Sprintf(format, args...))}
+	p := Mistake{Field: clipped(field), Msg: clipped(fmt.Sprintf(format, args...))}
 	if at != nil && at.Position != nil {
 		p.Line, p.Column = at.Position.Line, at.Position.Column
 	}

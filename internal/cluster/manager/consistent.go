@@ -58,7 +58,7 @@ func wrong(field, value, msg string) error {
 }
 
 // readChange reads a change of a policy, in which every field is known.
-func readChange(text wire.Change) (c api.PolicyChange, err error) {
+func readChange(text wire.ChangeJSON) (c api.PolicyChange, err error) {
 	if len(text) == 0 {
 		return c, nil
 	}

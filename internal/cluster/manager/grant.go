@@ -55,7 +55,7 @@ func (m *Manager) sayRefused(what, node, why string, about ...any) {
 
 // wanted returns the change of policy that the source of a move asked a place for, or nil
 // if the move is of another container, which makes room. The lock is held.
-func (m *Manager) wanted(mv *moves.Move) wire.Change {
+func (m *Manager) wanted(mv *moves.Move) wire.ChangeJSON {
 	if p := m.places[mv.Place]; p != nil && p.Owns(mv) {
 		return p.Change
 	}

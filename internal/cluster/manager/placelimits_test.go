@@ -17,7 +17,7 @@ import (
 
 // request asks for 50 Mbit/s for a container of node a, whose link is full.
 func (b *bed) request(n int) (wire.PlaceAnswer, error) {
-	return b.seek(wire.PlaceRequest{ID: fmt.Sprint("p-", n), Node: "a", Container: fmt.Sprint("c", n), MinBps: 1e6, Change: wire.Change(`{"min":"1mbit"}`)}, b.now)
+	return b.seek(wire.PlaceRequest{ID: fmt.Sprint("p-", n), Node: "a", Container: fmt.Sprint("c", n), MinBps: 1e6, Change: wire.ChangeJSON(`{"min":"1mbit"}`)}, b.now)
 }
 
 func placeBed(t *testing.T) *bed {
@@ -146,7 +146,7 @@ func TestPlacesAreConsistent(t *testing.T) {
 		{0, `{}`, `min_bps: is nothing to find a place for`},
 		{0, `{"min":"90mbit"}`, `change.min: is 90 Mbit/s`},
 	} {
-		_, err := b.seek(wire.PlaceRequest{ID: fmt.Sprint("p-", i), Node: "a", Container: fmt.Sprint("c", i), MinBps: test.min, Change: wire.Change(test.change)}, b.now)
+		_, err := b.seek(wire.PlaceRequest{ID: fmt.Sprint("p-", i), Node: "a", Container: fmt.Sprint("c", i), MinBps: test.min, Change: wire.ChangeJSON(test.change)}, b.now)
 		if test.words == "" {
 			if err != nil {
 				t.Errorf("%d %s: %v", test.min, test.change, err)

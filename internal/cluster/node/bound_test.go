@@ -26,7 +26,7 @@ func TestDrawnSettings(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		boundtest.Hold(t, func() { _, _ = readChange(wire.Change(text)) })
+		boundtest.Hold(t, func() { _, _ = readChange(wire.ChangeJSON(text)) })
 		if t.Failed() {
 			t.Fatalf("%.300q", text)
 		}

@@ -320,7 +320,7 @@ func TestAppliesAreAboutContainers(t *testing.T) {
 	a.agent.mu.Lock()
 	a.agent.kinds = map[string]string{"host": "host"}
 	a.agent.mu.Unlock()
-	o := wire.Apply{ID: "p-1", Workload: "host", Change: wire.Change(`{"max":"1kbit"}`)}
+	o := wire.Apply{ID: "p-1", Workload: "host", Change: wire.ChangeJSON(`{"max":"1kbit"}`)}
 	now := time.Now()
 	data, err := wire.SealOrder(c.managerKey(), "L.a", o.ID, now, wire.Term{Until: now.Add(time.Minute), Seq: uint64(now.Add(time.Minute).UnixNano())}, &o)
 	if err == nil {

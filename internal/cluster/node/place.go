@@ -123,7 +123,7 @@ func (n *Node) refusedHere(p wire.Profile) {
 			continue
 		}
 		r := wire.PlaceRequest{ID: placeID(n.opts.Name, c.Name), Node: n.opts.Name, Container: c.Name, MinBps: c.Policy.RefusedMinBps,
-			Change: wire.Change("{}"), Refusal: "its label or the configuration asks for it"}
+			Change: wire.ChangeJSON("{}"), Refusal: "its label or the configuration asks for it"}
 		if err := n.say(n.reports, wire.Reports, r.ID, &r, false); err != nil {
 			n.log.Warn("the manager cannot be asked for a place", "container", c.Name, "err", err)
 		}

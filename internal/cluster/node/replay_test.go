@@ -27,7 +27,7 @@ func TestRepeatedApplies(t *testing.T) {
 	now := time.Now()
 	sealed := func(id, max string, term wire.Term) []byte {
 		t.Helper()
-		data, err := wire.SealOrder(own.Key, "L.a", id, now, term, &wire.Apply{ID: id, Workload: "web", Change: wire.Change(`{"max":"` + max + `"}`)})
+		data, err := wire.SealOrder(own.Key, "L.a", id, now, term, &wire.Apply{ID: id, Workload: "web", Change: wire.ChangeJSON(`{"max":"` + max + `"}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestRepeatedApplies(t *testing.T) {
 	a.log.Wait(t, "order refused", "past its deadline", "set the clocks")
 	publish("no-term", sealed("no-term", "1kbit", wire.Term{}))
 	a.log.Wait(t, "order refused", "without a deadline or a sequence")
-	unsent, err := wire.Seal(own.Key, wire.Manager, "L.a", "plain", now, &wire.Apply{ID: "plain", Workload: "web", Change: wire.Change(`{"max":"1kbit"}`)})
+	unsent, err := wire.Seal(own.Key, wire.Manager, "L.a", "plain", now, &wire.Apply{ID: "plain", Workload: "web", Change: wire.ChangeJSON(`{"max":"1kbit"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

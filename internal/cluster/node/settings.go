@@ -28,7 +28,7 @@ const (
 // settings returns what was set at run time for a container here, to go with it; nil if
 // this node's agent knows nothing of it. It begins with a reset: what a container of
 // that name was told on its next node in another life does not count.
-func (n *Node) settings(ctx context.Context, container string) wire.Change {
+func (n *Node) settings(ctx context.Context, container string) wire.ChangeJSON {
 	if n.opts.Agent == nil {
 		return nil
 	}
@@ -82,7 +82,7 @@ var errNoAgent = errors.New("no agent steers this node's link")
 
 // readChange reads a policy that has travelled. A field that this version does not know
 // is refused rather than left out.
-func readChange(text wire.Change) (c api.PolicyChange, err error) {
+func readChange(text wire.ChangeJSON) (c api.PolicyChange, err error) {
 	if len(text) == 0 {
 		return c, nil
 	}
@@ -95,7 +95,7 @@ func readChange(text wire.Change) (c api.PolicyChange, err error) {
 // setArrived puts into force what came with a container that has moved here. Whatever
 // this node takes and can hold holds; the error says what it does not. It is what the container
 // asks for, and weir.yaml of this node stays above it.
-func (n *Node) setArrived(ctx context.Context, id string, text wire.Change) error {
+func (n *Node) setArrived(ctx context.Context, id string, text wire.ChangeJSON) error {
 	given, err := readChange(text)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (n *Node) workloadOf(ctx context.Context, id string) (name string, err erro
 
 // applyArrived puts into force what came with a container that has moved here, and returns
 // what of it cannot hold.
-func (n *Node) applyArrived(ctx context.Context, id string, changes ...wire.Change) (problems []string) {
+func (n *Node) applyArrived(ctx context.Context, id string, changes ...wire.ChangeJSON) (problems []string) {
 	if n.opts.Agent == nil {
 		return []string{errNoAgent.Error()}
 	}

@@ -106,7 +106,7 @@ func TestStrangersAtTheManager(t *testing.T) {
 	c.log.Wait(t, "TLS handshake error", "certificate")
 
 	_, err = membership.Ask[wire.PlaceAnswer](t.Context(), a.members.Manager(), http.MethodPost, "/v1/places",
-		wire.PlaceRequest{ID: "p", Node: "b", Container: "web", Change: wire.Change("{}")})
+		wire.PlaceRequest{ID: "p", Node: "b", Container: "web", Change: wire.ChangeJSON("{}")})
 	refusedAs(t, err, refusal.Denied, "is not a")
 }
 

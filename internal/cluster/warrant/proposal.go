@@ -22,8 +22,8 @@ const longestLease = time.Hour
 // Proposal is a source's description of its container (call "begin"). The manager's
 // grant has the SHA-256 of its bytes.
 type Proposal struct {
-	Order    migrate.Order `json:"order"`
-	Settings wire.Change   `json:"settings,omitempty"` // set at run time for the container
+	Order    migrate.Order   `json:"order"`
+	Settings wire.ChangeJSON `json:"settings,omitempty"` // set at run time for the container
 }
 
 // Digest returns the SHA-256 of the bytes that a source describes its container by.

@@ -56,7 +56,7 @@ type Grant struct {
 	Deadline time.Time `json:"deadline"`
 	// Change is the policy for which the manager found a place. The target applies it
 	// to the copy, and to nothing else, after it has confirmed the copy.
-	Change Change `json:"change,omitempty"`
+	Change ChangeJSON `json:"change,omitempty"`
 }
 
 // GrantAnswer carries a sealed Grant to the source.

@@ -16,7 +16,7 @@ import (
 const (
 	MaxText       = 4096       // errors and reasons, for people
 	MaxName       = 512        // names, ids, versions, addresses, steps
-	MaxChange     = bound.Body // a Change: policies with queues and rules
+	MaxChange     = bound.Body // a ChangeJSON: policies with queues and rules
 	MaxEngines    = 8          // of a node
 	MaxMoves      = 1000       // under way on a node
 	MaxContainers = 2000       // of a node

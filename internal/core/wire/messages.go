@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Change is a change of a workload's policy as the agent's API has it
+// ChangeJSON is a change of a workload's policy as the agent's API has it
 // (api.PolicyChange), in JSON.
-type Change = json.RawMessage
+type ChangeJSON = json.RawMessage
 
 // Heartbeat says that a node lives. It is sent every few seconds, whatever else
 // happens on the node.
@@ -73,10 +73,10 @@ type MoveReport struct {
 
 // Apply orders a node to change the policy of one of its workloads, as weir set does.
 type Apply struct {
-	ID       string `json:"id"`
-	Workload string `json:"workload"` // its name
-	Change   Change `json:"change"`
-	Why      string `json:"why,omitempty"`
+	ID       string     `json:"id"`
+	Workload string     `json:"workload"` // its name
+	Change   ChangeJSON `json:"change"`
+	Why      string     `json:"why,omitempty"`
 }
 
 // ApplyReport tells what became of an Apply.
@@ -89,12 +89,12 @@ type ApplyReport struct {
 // PlaceRequest asks the manager for a node that can hold what this one had to
 // refuse: a min or a reservation of a container.
 type PlaceRequest struct {
-	ID        string `json:"id"`
-	Node      string `json:"node"` // that refused
-	Container string `json:"container"`
-	MinBps    uint64 `json:"min_bps"` // the rate to guarantee, egress (upload)
-	Change    Change `json:"change"`  // what was asked for, to be applied where it goes
-	Refusal   string `json:"refusal"` // the node's words
+	ID        string     `json:"id"`
+	Node      string     `json:"node"` // that refused
+	Container string     `json:"container"`
+	MinBps    uint64     `json:"min_bps"` // the rate to guarantee, egress (upload)
+	Change    ChangeJSON `json:"change"`  // what was asked for, to be applied where it goes
+	Refusal   string     `json:"refusal"` // the node's words
 }
 
 // PlaceAnswer is the manager's answer to a PlaceRequest.

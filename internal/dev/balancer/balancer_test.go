@@ -116,7 +116,7 @@ func runOf(t *testing.T, name, lines string) *figures.Run {
 	return r
 }
 
-func measured(t *testing.T) fares {
+func measured(t *testing.T) outcomes {
 	t.Helper()
 	f, err := readTogether(runOf(t, togetherRun, measuredText))
 	if err != nil {
@@ -167,7 +167,7 @@ func TestReadTogetherErrors(t *testing.T) {
 
 // What a trial leaves has each run, its median and its range.
 func TestTrialLines(t *testing.T) {
-	tr := trial{seconds: 3, runs: 3, list: []company{"cache", "cache+iperf-100m", "rgb"}, got: map[company][][]fared{
+	tr := trial{seconds: 3, runs: 3, list: []company{"cache", "cache+iperf-100m", "rgb"}, got: map[company][][]outcome{
 		"cache":            {{{rate: 3e6}}, {{rate: 1e6}}, {{rate: 1.2345678e6}}},
 		"cache+iperf-100m": {{{rate: 2}, {rate: 100, lost: 0.5}}, {{rate: 4}, {rate: 90, lost: 10}}},
 	}}

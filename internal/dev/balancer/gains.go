@@ -26,13 +26,13 @@ type gain struct {
 // gainOf is the gain by what was measured, with its noise: the change of the mean when each
 // measured rate in turn is moved by half its range up and down, all of them taken together as
 // independent errors are.
-func gainOf(f fares, list []changed) gain {
+func gainOf(f outcomes, list []changed) gain {
 	g := f.gain(list)
 	var squares float64
 	for in, of := range f {
 		for program, was := range of {
 			moved := func(part float64) float64 {
-				of[program] = fared{was.rate * part, was.lost, was.spread}
+				of[program] = outcome{was.rate * part, was.lost, was.spread}
 				v, _ := f.gain(list).mean()
 				return v
 			}
@@ -58,7 +58,7 @@ func touches(list []changed, in company) bool {
 }
 
 // gain without its noise.
-func (f fares) gain(list []changed) (g gain) {
+func (f outcomes) gain(list []changed) (g gain) {
 	for _, c := range list {
 		old, known := f.speed(c.Program, c.Before)
 		now, too := f.speed(c.Program, c.After)
@@ -82,7 +82,7 @@ func (f fares) gain(list []changed) (g gain) {
 }
 
 // worst names the program that has least of its rate alone after the moves, and beside which.
-func (f fares) worst(list []changed) string {
+func (f outcomes) worst(list []changed) string {
 	least, where := math.Inf(1), changed{}
 	for _, c := range list {
 		if now, known := f.speed(c.Program, c.After); known && now.relative < least {
@@ -146,7 +146,7 @@ type losses struct {
 }
 
 // add what a mix gains.
-func (l *losses) add(f fares, mix string, moves []changed, g gain) {
+func (l *losses) add(f outcomes, mix string, moves []changed, g gain) {
 	if slices.ContainsFunc(moves, func(c changed) bool { return c.Before != c.After }) {
 		l.moved = append(l.moved, mix)
 	}
@@ -181,7 +181,7 @@ func (w *writer) claims(byDefault, even *losses) {
 }
 
 // gainTable has a row for each mix.
-func (w *writer) gainTable(f fares, mixes []mixPlans) (err error) {
+func (w *writer) gainTable(f outcomes, mixes []mixPlans) (err error) {
 	planners := []planner{byGenetic, byLocal, byEven, byWeir}
 	lost := map[planner]*losses{}
 	head := []string{"mix"}

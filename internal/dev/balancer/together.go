@@ -47,7 +47,7 @@ func together(args []string) error {
 	if err != nil {
 		return err
 	}
-	t := trial{seconds: *seconds, runs: *runs, list: list, got: map[company][][]fared{}}
+	t := trial{seconds: *seconds, runs: *runs, list: list, got: map[company][][]outcome{}}
 	before := load()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -125,7 +125,7 @@ type trial struct {
 	seconds, runs int
 	list          []company
 	beds          [seats]*bed
-	got           map[company][][]fared // for each run that came to an end, in the order of members
+	got           map[company][][]outcome // for each run that came to an end, in the order of members
 	failed        []error
 }
 
@@ -213,7 +213,7 @@ func (t *trial) measure(ctx context.Context) error {
 }
 
 // run has the programs of a company run at once, each in its bed.
-func (t *trial) run(ctx context.Context, s step) ([]fared, error) {
+func (t *trial) run(ctx context.Context, s step) ([]outcome, error) {
 	guests, err := t.seat(s)
 	defer func() {
 		for _, g := range guests {
@@ -246,10 +246,10 @@ func (t *trial) run(ctx context.Context, s step) ([]fared, error) {
 			_ = g.command.Process.Signal(syscall.SIGINT)
 		}
 	}
-	var got []fared
+	var got []outcome
 	for i, p := range s.guests {
 		guests[i].wait()
-		f, err := guests[i].fared(p)
+		f, err := guests[i].outcome(p)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
@@ -285,8 +285,8 @@ func (t *trial) command(p program, once bool) string {
 	return strings.TrimSpace(fmt.Sprintf("%s --timeout %ds --metrics-brief %s", p.command, seconds, p.once))
 }
 
-// fared is read from what a guest printed, or its server.
-func (g *guest) fared(p program) (fared, error) {
+// outcome is read from what a guest printed, or its server.
+func (g *guest) outcome(p program) (outcome, error) {
 	if p.paced {
 		return parseIperf(g.served.Bytes())
 	}
@@ -302,8 +302,8 @@ func (t *trial) lines() (list []any) {
 		line := shared{Programs: c.members()}
 		some := false
 		for i, name := range c.members() {
-			rate, span := median(t.got[c], i, func(f fared) float64 { return f.rate })
-			missed, _ := median(t.got[c], i, func(f fared) float64 { return f.lost })
+			rate, span := median(t.got[c], i, func(f outcome) float64 { return f.rate })
+			missed, _ := median(t.got[c], i, func(f outcome) float64 { return f.lost })
 			var runs []float64
 			for _, run := range t.got[c] {
 				runs = append(runs, digits(run[i].rate))
@@ -328,7 +328,7 @@ func digits(v float64) float64 {
 
 // median of the runs of a company's i-th program, and how far the lowest and the
 // highest are apart. Of an even number it is the mean of the two in the middle.
-func median(runs [][]fared, i int, of func(fared) float64) (middle, span float64) {
+func median(runs [][]outcome, i int, of func(outcome) float64) (middle, span float64) {
 	var list []float64
 	for _, run := range runs {
 		list = append(list, of(run[i]))

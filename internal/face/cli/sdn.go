@@ -59,7 +59,7 @@ If the switch refuses the flows, the queues are put back as they were.`,
 }
 
 func (a commands) sdnShowCommand() *cobra.Command {
-	var place sdn.Place
+	var place sdn.Addresses
 	c := a.Printing(&cobra.Command{
 		Use:   "show [BRIDGE]",
 		Short: "Show queues and flow rules of a bridge, with the rules' counters",
@@ -84,7 +84,7 @@ weir top show the packets sent and dropped.`,
 
 func (a commands) sdnDeleteCommand() *cobra.Command {
 	var (
-		place  sdn.Place
+		place  sdn.Addresses
 		dryRun bool
 	)
 	c := a.Printing(&cobra.Command{
@@ -103,7 +103,7 @@ dot or a slash is a file's, whose bridge and addresses are taken.`,
 				if err != nil {
 					return err
 				}
-				bridge, place = s.Bridge, sdn.Place{OVSDB: s.OVSDB, OpenFlow: s.OpenFlow, TLS: s.TLS}
+				bridge, place = s.Bridge, sdn.Addresses{OVSDB: s.OVSDB, OpenFlow: s.OpenFlow, TLS: s.TLS}
 			}
 			r, err := sdn.Delete(c.Context(), bridge, place, dryRun)
 			if err != nil {
@@ -118,7 +118,7 @@ dot or a slash is a file's, whose bridge and addresses are taken.`,
 }
 
 // placeFlags say where a switch is, where no file does.
-func placeFlags(c *cobra.Command, place *sdn.Place) {
+func placeFlags(c *cobra.Command, place *sdn.Addresses) {
 	c.Flags().StringVar(&place.OVSDB, "ovsdb", "", "`ADDRESS` of the switch's database, unix:/PATH, tcp:HOST:PORT or ssl:HOST:PORT (default "+config.DefaultOVSDB+")")
 	c.Flags().StringVar(&place.OpenFlow, "openflow", "", "`ADDRESS` of the bridge (default BRIDGE.mgmt beside the database)")
 	fs := c.Flags()

@@ -241,7 +241,7 @@ func (a *Agent) Run(parent context.Context) error {
 			call()
 		case <-a.devices.Changed:
 			if a.links.follow(a.devices.Index) {
-				a.tend(ctx, time.Now())
+				a.reconcile(ctx, time.Now())
 				a.links.complain()
 				a.devices.tidy(ctx, a.decided.World.Links())
 			}
@@ -264,7 +264,7 @@ func (a *Agent) begin(ctx context.Context) error {
 		a.devices.tidy(ctx, a.decided.World.Links())
 	}
 	a.commit(ctx, decide.Decide(a.decided.World), decide.Reasons{General: "agent started"})
-	a.tend(ctx, time.Now())
+	a.reconcile(ctx, time.Now())
 	if err := a.links.hopeless(); err != nil {
 		return err
 	}
@@ -314,7 +314,7 @@ func (a *Agent) tick(ctx context.Context) {
 		a.commit(ctx, decide.Decide(next), decide.Reasons{General: "the time has come, see when"})
 	}
 	a.decided.World.Now = wall
-	a.tend(ctx, now)
+	a.reconcile(ctx, now)
 	a.links.complain()
 	for _, l := range a.links {
 		l.sample(now)
@@ -325,8 +325,8 @@ func (a *Agent) tick(ctx context.Context) {
 	a.readers.Publish(func() api.Sample { return m.sample(seen, false) }, events)
 }
 
-// tend brings up the links that are not, and looks after the others.
-func (a *Agent) tend(ctx context.Context, now time.Time) {
+// reconcile brings up the links that are not, and looks after the others.
+func (a *Agent) reconcile(ctx context.Context, now time.Time) {
 	had := map[*link]bool{}
 	for _, l := range a.links {
 		had[l] = l.backend != nil
@@ -339,7 +339,7 @@ func (a *Agent) tend(ctx context.Context, now time.Time) {
 		if had[l] {
 			why = "link was not as wanted"
 		}
-		a.record.Changes(l.log, decide.Explained(l.tend(ctx, now), l.config.Name(), a.decided, decide.Reasons{General: why}))
+		a.record.Changes(l.log, decide.Explained(l.reconcile(ctx, now), l.config.Name(), a.decided, decide.Reasons{General: why}))
 		if !had[l] && l.backend != nil && l.err == nil {
 			a.record.Link("take-over", l.config.Name(), "")
 		}

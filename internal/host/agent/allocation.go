@@ -59,7 +59,7 @@ func (ls links) unsteered(name string) string {
 	case l == nil:
 		return fmt.Sprintf("no link is called %q", name)
 	case l.backend == nil || l.err != nil:
-		return fmt.Sprintf("link %s is not steered%s", name, because(l.err))
+		return fmt.Sprintf("link %s is not steered%s", name, reason(l.err))
 	}
 	return ""
 }

@@ -180,7 +180,7 @@ func (l *link) wants(want plan.State) {
 	}
 }
 
-// failed notes why the link is not as wanted; tend tries again.
+// failed notes why the link is not as wanted; reconcile tries again.
 func (l *link) failed(err error, now time.Time) error {
 	if errors.Is(err, dataplane.ErrNoDevice) {
 		l.close()
@@ -211,9 +211,9 @@ func (l *link) revive(ctx context.Context, now time.Time, open func(*link) (data
 	}
 }
 
-// tend does what time asks for of a link that has a backend: a new attempt to set it,
+// reconcile does what time asks for of a link that has a backend: a new attempt to set it,
 // a check of the kernel.
-func (l *link) tend(ctx context.Context, now time.Time) []plan.Change {
+func (l *link) reconcile(ctx context.Context, now time.Time) []plan.Change {
 	if ctx.Err() != nil || l.backend == nil || !l.again.Due(now) {
 		return nil
 	}

@@ -98,7 +98,7 @@ func (l *link) explain(v decide.Verdict) api.ExplainLink {
 	class, ok := l.now.State.Class(v.Class)
 	switch {
 	case l.backend == nil:
-		e = l.noExplanation("The link is not steered" + because(l.err) + ".")
+		e = l.noExplanation("The link is not steered" + reason(l.err) + ".")
 	case !v.Steered:
 		e = l.noExplanation(v.Name + " is not steered: " + v.Note + ". Its packets count as the host's.")
 	case !ok:
@@ -112,7 +112,7 @@ func (l *link) explain(v decide.Verdict) api.ExplainLink {
 	return e
 }
 
-func because(err error) string {
+func reason(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -129,7 +129,7 @@ func (l *link) explainGroup(v decide.Verdict, d decide.Decision) api.ExplainLink
 	e := l.noExplanation("")
 	switch {
 	case l.backend == nil:
-		e.Text = []string{"The link is not steered" + because(l.err) + "."}
+		e.Text = []string{"The link is not steered" + reason(l.err) + "."}
 	case v.Missing(l.config.Name()):
 		e.Text = []string{"The group has no effect on this link: its members count for themselves."}
 	case !ok || !class.Group:

@@ -127,7 +127,7 @@ func (m moment) standing(v decide.Verdict) (state, note string) {
 		if l.err == nil {
 			continue
 		}
-		lost := fmt.Sprintf("link %s is not steered%s", l.config.Name(), because(l.err))
+		lost := fmt.Sprintf("link %s is not steered%s", l.config.Name(), reason(l.err))
 		note = strings.TrimSuffix(lost+"; "+note, "; ")
 		if state == workload.StateActive {
 			state = workload.StateNotHeld

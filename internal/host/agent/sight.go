@@ -9,10 +9,10 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/core/event"
-	"weir/internal/core/policy/quota"
 	"weir/internal/core/workload"
 	"weir/internal/host/agent/decide"
 	"weir/internal/host/agent/decide/gap"
+	"weir/internal/host/agent/ledger"
 	"weir/internal/host/dataplane"
 )
 
@@ -36,7 +36,8 @@ func (o *observers) Observe(look func(*event.Sight)) { o.looks = append(o.looks,
 // sight returns what events and problems follow from.
 func (m moment) sight(a *Agent, now time.Time) event.Sight {
 	c := m.World.Config
-	s := event.Sight{At: now, ConfigFile: c.Path, ConfigError: a.file.Wrong, RestartDue: slices.Concat(a.file.Late, a.opts.Late()), NoLink: len(m.links) == 0, Sinks: a.teller.Sinks()}
+	s := event.Sight{At: now, ConfigFile: c.Path, ConfigError: a.file.Wrong, RestartDue: slices.Concat(a.file.Late, a.opts.Late()), NoLink: len(m.links) == 0, Sinks: a.teller.Sinks(),
+		Objects: make([]event.Object, 0, len(m.Verdicts)+len(m.Groups))}
 	for _, full := range a.opts.Unwritable() {
 		s.Unwritable = append(s.Unwritable, event.FolderSight{Path: full.Path, Note: full.Sentence()})
 	}
@@ -65,7 +66,6 @@ func (m moment) sources(a *Agent) []api.Source {
 
 // over adds workloads, groups and links to a sight.
 func (m moment) over(s event.Sight) event.Sight {
-	s.Objects = slices.Grow(s.Objects, len(m.Verdicts)+len(m.Groups))
 	for _, v := range m.Verdicts {
 		o := m.object(event.Workload, v)
 		for _, l := range m.links {
@@ -95,17 +95,9 @@ func (m moment) object(kind string, v decide.Verdict) event.Object {
 		o.Refused = v.Note
 	}
 	if s, ok := m.World.Quotas[v.Key]; ok && v.Policy.Quota != nil {
-		o.Quota = quotaSight(s)
+		o.Quota = ledger.Sight(s)
 	}
 	return o
-}
-
-func quotaSight(s quota.Standing) event.Quota {
-	q := event.Quota{Part: s.Part(s.Sent, s.Received), Reached: s.Reach().Any(), Until: s.End}
-	if q.Reached {
-		q.InForce = s.InForce()
-	}
-	return q
 }
 
 // sight returns the link as it stands.

@@ -42,7 +42,7 @@ func healthy() Host {
 		Config:   Seen[config.Config]{Value: c},
 		Links: []Link{{Name: "eth0", Asked: true, Capacity: 95e6, Root: Seen[string]{Value: "fq_codel"}, TxQueues: 1,
 			SpeedMbps: 1000, GSO: 65536, SplitOver: 14250}},
-		Engines: []Engine{{Name: "docker", Socket: "/var/run/docker.sock", Version: Seen[string]{Value: "28.5.2"}}},
+		Engines: []EngineSocket{{Name: "docker", Socket: "/var/run/docker.sock", Version: Seen[string]{Value: "28.5.2"}}},
 		CRIU:    Seen[string]{Value: "4.2.1"},
 		Clock:   Seen[Clock]{Value: Clock{Synchronised: true, MaxErrorUsec: 12000}},
 		Limits:  Limits{Memlock: math.MaxUint64, OpenFiles: 524288, UnprivilegedBPF: Seen[int]{Value: 2}},

@@ -33,7 +33,7 @@ type Host struct {
 
 	Marks Marks
 
-	Engines []Engine
+	Engines []EngineSocket
 	Dockerd bool         // a dockerd is installed
 	CRIU    Seen[string] // its version, such as "4.2.1"
 	Clock   Seen[Clock]
@@ -96,8 +96,8 @@ type MarkUser struct {
 	Reads bool // it compares the bits; otherwise it writes them
 }
 
-// Engine is a container engine's socket that is there.
-type Engine struct {
+// EngineSocket is a container engine's socket that is there.
+type EngineSocket struct {
 	Name    string // docker, podman, containerd, cri-o
 	Socket  string
 	Version Seen[string] // "" = it was not asked

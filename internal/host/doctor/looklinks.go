@@ -227,17 +227,17 @@ var sockets = []struct{ name, path string }{
 	{"crio", "/run/crio/crio.sock"},
 }
 
-func lookEngines(ctx context.Context, c Seen[config.Config]) []Engine {
+func lookEngines(ctx context.Context, c Seen[config.Config]) []EngineSocket {
 	list := slices.Clone(sockets)
 	if path := c.Value.Docker.Socket; path != "" && path != list[0].path {
 		list = append(list, struct{ name, path string }{"docker", path})
 	}
-	var found []Engine
+	var found []EngineSocket
 	for _, s := range list {
 		if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		e := Engine{Name: s.name, Socket: s.path}
+		e := EngineSocket{Name: s.name, Socket: s.path}
 		if s.name == "docker" || s.name == "podman" {
 			e.Version.Value, e.Version.Err = engineVersion(ctx, s.path)
 		}

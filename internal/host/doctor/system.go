@@ -46,7 +46,7 @@ func engines(h Host) []Finding {
 }
 
 // finding judges an engine. One that the agent asks is one that workloads are not seen without.
-func (e Engine) finding(asked bool) Finding {
+func (e EngineSocket) finding(asked bool) Finding {
 	name := e.Name + " at " + e.Socket
 	switch {
 	case errors.Is(e.Version.Err, fs.ErrPermission):

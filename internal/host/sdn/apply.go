@@ -50,18 +50,18 @@ func Apply(ctx context.Context, s config.Switch, force, dryRun bool) (Result, er
 	return p.carryOut(ctx, db, of, dryRun)
 }
 
-// Place holds the addresses of a switch.
-type Place struct {
+// Addresses holds the addresses of a switch.
+type Addresses struct {
 	OVSDB    string        // "" = config.DefaultOVSDB
 	OpenFlow string        // "" = beside OVSDB
 	TLS      tlsfile.Files // for addresses ssl:HOST:PORT
 }
 
-func (p Place) database() string { return cmp.Or(p.OVSDB, config.DefaultOVSDB) }
+func (p Addresses) database() string { return cmp.Or(p.OVSDB, config.DefaultOVSDB) }
 
 // bridge returns the address where a bridge listens. Its error says that the address has
 // to be given.
-func (p Place) bridge(name string) (string, error) {
+func (p Addresses) bridge(name string) (string, error) {
 	address := cmp.Or(p.OpenFlow, config.BridgeAddress(p.database(), name))
 	if address == "" {
 		return "", fmt.Errorf("bridge %s is on another machine; say where it listens, by --openflow ssl:HOST:PORT", name)
@@ -70,7 +70,7 @@ func (p Place) bridge(name string) (string, error) {
 }
 
 // Delete removes all rows and flows of Weir's on a bridge.
-func Delete(ctx context.Context, bridge string, place Place, dryRun bool) (Result, error) {
+func Delete(ctx context.Context, bridge string, place Addresses, dryRun bool) (Result, error) {
 	db, err := dial(ctx, place.database(), place.TLS)
 	if err != nil {
 		return Result{}, err
@@ -159,7 +159,7 @@ func (p plan) undo(ctx context.Context, db *ovsdb.Conn) error {
 	if err != nil {
 		return err
 	}
-	var back []ovsdb.Change
+	var back []ovsdb.PortQoS
 	for _, change := range p.rows {
 		bridge, err := now.Bridge(change.Port.Bridge)
 		if err != nil {
@@ -169,7 +169,7 @@ func (p plan) undo(ctx context.Context, db *ovsdb.Conn) error {
 		if err != nil {
 			return err
 		}
-		former := ovsdb.Change{Port: port}
+		former := ovsdb.PortQoS{Port: port}
 		switch was := change.Port.QoS; {
 		case was.Own():
 			former.Want = was

@@ -151,7 +151,7 @@ func (b *bed) file(text string) config.Switch {
 	return s
 }
 
-func (b *bed) place() Place { return Place{OVSDB: "unix:" + filepath.Join(b.dir, "db.sock")} }
+func (b *bed) place() Addresses { return Addresses{OVSDB: "unix:" + filepath.Join(b.dir, "db.sock")} }
 
 func (b *bed) context() context.Context {
 	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)

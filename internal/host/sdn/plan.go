@@ -22,7 +22,7 @@ type state struct {
 
 // plan holds the changes to make.
 type plan struct {
-	rows    []ovsdb.Change
+	rows    []ovsdb.PortQoS
 	orphans []ovsdb.QoS
 	flows   []openflow.FlowMod
 	changes []string // for people
@@ -101,7 +101,7 @@ func (p *plan) takePort(port ovsdb.Port, want *ovsdb.QoS) {
 	if was.Own() && was.Same(want) {
 		return
 	}
-	p.rows = append(p.rows, ovsdb.Change{Port: port, Want: want})
+	p.rows = append(p.rows, ovsdb.PortQoS{Port: port, Want: want})
 	text := fmt.Sprintf("port %s: ", port.Name)
 	switch {
 	case was.Own():
@@ -120,7 +120,7 @@ func (p *plan) giveBack(s ovsdb.Snapshot, bridge ovsdb.Bridge, unwanted func(por
 		if !port.QoS.Own() || !unwanted(port.Name) {
 			continue
 		}
-		change, text := ovsdb.Change{Port: port}, fmt.Sprintf("port %s: no more %s", port.Name, describe(port.QoS))
+		change, text := ovsdb.PortQoS{Port: port}, fmt.Sprintf("port %s: no more %s", port.Name, describe(port.QoS))
 		if id := port.QoS.ExternalIDs[ovsdb.Former]; s.QoS[id] != nil {
 			change.Back = id
 			text += fmt.Sprintf(", the QoS row %s of type %s is back", id, s.QoS[id].Type)

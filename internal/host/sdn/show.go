@@ -64,7 +64,7 @@ type Flow struct {
 
 // Show reads the state of a bridge, or, without a name, of all bridges with rows or flows
 // of Weir's.
-func Show(ctx context.Context, name string, place Place) ([]Bridge, error) {
+func Show(ctx context.Context, name string, place Addresses) ([]Bridge, error) {
 	db, err := dial(ctx, place.database(), place.TLS)
 	if err != nil {
 		return nil, err

@@ -76,7 +76,7 @@ func TestSwitchByTLS(t *testing.T) {
 	if again := b.apply(s); again != "" {
 		t.Errorf("a second time: %s", again)
 	}
-	shown, err := Show(b.context(), "s1", Place{OVSDB: database, OpenFlow: bridge, TLS: client})
+	shown, err := Show(b.context(), "s1", Addresses{OVSDB: database, OpenFlow: bridge, TLS: client})
 	if err != nil || len(shown) != 1 || len(shown[0].Flows) == 0 || len(shown[0].Ports) != 1 {
 		t.Errorf("shown: %+v, %v", shown, err)
 	}
@@ -107,7 +107,7 @@ func TestSwitchByTLS(t *testing.T) {
 		{"switch with another name", misnamed, "for another name"},
 		{"key that others can read", open, "is open to other users"},
 	} {
-		for part, place := range map[string]Place{
+		for part, place := range map[string]Addresses{
 			"ovsdb":    {OVSDB: database, OpenFlow: bridge, TLS: test.files},
 			"openflow": {OVSDB: unix, OpenFlow: bridge, TLS: test.files},
 		} {
@@ -118,7 +118,7 @@ func TestSwitchByTLS(t *testing.T) {
 			}
 		}
 	}
-	for part, place := range map[string]Place{"ovsdb": {OVSDB: clear(database), OpenFlow: bridge, TLS: client}, "openflow": {OVSDB: unix, OpenFlow: clear(bridge)}} {
+	for part, place := range map[string]Addresses{"ovsdb": {OVSDB: clear(database), OpenFlow: bridge, TLS: client}, "openflow": {OVSDB: unix, OpenFlow: clear(bridge)}} {
 		if _, err := Show(b.context(), "s1", place); err == nil || !strings.Contains(err.Error(), part+" tcp:") {
 			t.Errorf("in clear, %s: %v", part, err)
 		}

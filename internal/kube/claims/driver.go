@@ -239,7 +239,7 @@ func (d *driver) healthReport() kubeletplugin.DeviceHealthReport {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var report kubeletplugin.DeviceHealthReport
-	for _, device := range translate.Devices(translate.Node{Links: d.links, Gone: d.gone}) {
+	for _, device := range translate.Devices(translate.Inventory{Links: d.links, Gone: d.gone}) {
 		h := kubeletplugin.DeviceHealth{PoolName: d.Node, DeviceName: device.Name, Health: kubeletplugin.HealthStatusHealthy, LastUpdated: d.seen}
 		for _, taint := range device.Taints {
 			h.Health, h.Message = kubeletplugin.HealthStatusUnhealthy, taint.Key+": "+taint.Value

@@ -104,7 +104,7 @@ func (d *driver) offer() {
 		names = append(names, l.Device)
 	}
 	slices.Sort(names)
-	node := translate.Node{Links: d.links, Gone: d.gone, Zone: *d.zone, Ports: d.Ports(slices.Compact(names)), WithoutTaints: d.lacks.taints}
+	node := translate.Inventory{Links: d.links, Gone: d.gone, Zone: *d.zone, Ports: d.Ports(slices.Compact(names)), WithoutTaints: d.lacks.taints}
 	devices := translate.Devices(node)
 	if d.lacks.capacity {
 		devices = nil

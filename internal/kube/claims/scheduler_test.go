@@ -104,7 +104,7 @@ func (c *cluster) slice(n *clusterNode) *resourceapi.ResourceSlice {
 	}
 	return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "00000-" + n.name}, Spec: resourceapi.ResourceSliceSpec{
 		Driver: translate.Driver, NodeName: new(n.name), Pool: resourceapi.ResourcePool{Name: n.name, Generation: 1, ResourceSliceCount: 1},
-		Devices: translate.Devices(translate.Node{Links: status.Links})}}
+		Devices: translate.Devices(translate.Inventory{Links: status.Links})}}
 }
 
 // allocate has the scheduler's code allocate a claim on a node; nil = it does not fit there.

@@ -51,7 +51,7 @@ func Config(kubeconfig string) (*rest.Config, error) {
 }
 
 // Node takes what is learnt.
-type Node interface {
+type Sink interface {
 	SetPod(m node.Meta)
 	DeletePod(m node.Meta)
 	SetNamespace(name string, annotations, labels map[string]string)
@@ -61,7 +61,7 @@ type Node interface {
 
 // Run follows the pods of a node, and the namespaces, until ctx ends. What is known stays
 // known while the API server is away.
-func Run(ctx context.Context, client metadata.Interface, nodeName string, n Node, log *slog.Logger) error {
+func Run(ctx context.Context, client metadata.Interface, nodeName string, n Sink, log *slog.Logger) error {
 	ofNode := fields.OneTermEqualSelector("spec.nodeName", nodeName).String()
 	podInformer := follow(client, pods, ofNode)
 	namespaceInformer := follow(client, namespaces, "")

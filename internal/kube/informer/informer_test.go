@@ -23,7 +23,7 @@ import (
 	"weir/internal/kube/node"
 )
 
-// seen counts what a Node is told.
+// seen counts what a Sink is told.
 type seen struct{ pods, known atomic.Int64 }
 
 func (s *seen) SetPod(node.Meta)                                          { s.pods.Add(1) }

@@ -43,7 +43,7 @@ const (
 const patience = 500 * time.Millisecond
 
 // Node takes what is learnt.
-type Node interface {
+type Sink interface {
 	Synchronize(sandboxes []decide.Pod)
 	RunSandbox(sandbox decide.Pod) (known <-chan struct{}) // closed when the pod is a workload
 	StopSandbox(id string)
@@ -52,7 +52,7 @@ type Node interface {
 
 // Run serves the calls of the runtime at a socket until ctx ends. It connects again when the
 // runtime has gone, and when silent has a value: a runtime that is connected anew says all that there are.
-func Run(ctx context.Context, socket string, n Node, silent <-chan struct{}, log *slog.Logger) error {
+func Run(ctx context.Context, socket string, n Sink, silent <-chan struct{}, log *slog.Logger) error {
 	pauses := retry.New(100*time.Millisecond, 2*time.Second)
 	level := slog.LevelWarn // of the message that the runtime is away: one warning each time
 	for ctx.Err() == nil {
@@ -101,7 +101,7 @@ func untilSilent(ctx context.Context, silent <-chan struct{}, run func(context.C
 
 // plugin has the calls that the runtime makes.
 type plugin struct {
-	node         Node
+	node         Sink
 	log          *slog.Logger
 	synchronized atomic.Bool
 
@@ -115,7 +115,7 @@ type start struct {
 	until time.Time
 }
 
-func newPlugin(n Node, log *slog.Logger) *plugin {
+func newPlugin(n Sink, log *slog.Logger) *plugin {
 	return &plugin{node: n, log: log, starting: map[string]start{}}
 }
 

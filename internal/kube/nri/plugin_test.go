@@ -58,7 +58,7 @@ func TestRuntimeAway(t *testing.T) {
 
 // slowNode knows a pod as soon as its channel is closed.
 type slowNode struct {
-	Node
+	Sink
 	known   map[string]chan struct{} // by sandbox
 	stopped []string
 }

@@ -49,14 +49,14 @@ func script(length, settle time.Duration) *scenario.Scenario {
 		},
 		Phases: []scenario.Phase{
 			{For: length},
-			{For: length, Set: []scenario.Change{{Workload: camera, Min: &atLeast}}},
-			{For: length, Set: []scenario.Change{{Workload: backup, Max: &atMost}}},
+			{For: length, Set: []scenario.WorkloadChange{{Workload: camera, Min: &atLeast}}},
+			{For: length, Set: []scenario.WorkloadChange{{Workload: backup, Max: &atMost}}},
 		},
 	}
 }
 
 // command returns the command line of weir that makes a change of the script.
-func command(s *scenario.Scenario, c scenario.Change) []string {
+func command(s *scenario.Scenario, c scenario.WorkloadChange) []string {
 	args := []string{"set", s.Workloads[c.Workload].Name}
 	if c.Weight != nil {
 		args = append(args, "--weight", fmt.Sprint(*c.Weight))

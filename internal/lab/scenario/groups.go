@@ -130,7 +130,7 @@ func (r *reader) groups(n ast.Node, s *Scenario) {
 		}
 		g := Group{Name: name, Policy: Policy{Weight: DefaultWeight}}
 		if _, ok := e.Value.(*ast.NullNode); !ok {
-			var c Change
+			var c WorkloadChange
 			r.fields(e.Value, path, "a mapping such as {weight: 2, max: 40mbit}", r.rateFields(&c, s))
 			c.apply(&g.Policy)
 		}
@@ -139,15 +139,15 @@ func (r *reader) groups(n ast.Node, s *Scenario) {
 }
 
 // groupChanges reads what a phase changes of groups.
-func (r *reader) groupChanges(n ast.Node, path string, s *Scenario) []Change {
+func (r *reader) groupChanges(n ast.Node, path string, s *Scenario) []WorkloadChange {
 	list, ok := r.entries(n, path, "a mapping such as {tenant-b: {max: 40mbit}}")
 	if !ok {
 		return nil
 	}
-	var changes []Change
+	var changes []WorkloadChange
 	for _, e := range list {
 		name := keyText(e.Key)
-		c := Change{Workload: s.GroupIndex(name)}
+		c := WorkloadChange{Workload: s.GroupIndex(name)}
 		if c.Workload < 0 {
 			r.unknown(e.Key, path, "group", name, groupNames(s))
 			continue

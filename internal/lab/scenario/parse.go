@@ -227,7 +227,7 @@ func (r *reader) workload(n ast.Node, path, name string, s *Scenario) Workload {
 	if _, ok := n.(*ast.NullNode); ok {
 		return w // "c1:" with nothing behind it: all defaults
 	}
-	var change Change
+	var change WorkloadChange
 	known := r.policyFields(&change, s)
 	kind := kindNetns
 	known["zone"] = r.word(&w.Zone, "zone", zones.Names(s.Link.Zones))
@@ -246,7 +246,7 @@ func (r *reader) workload(n ast.Node, path, name string, s *Scenario) Workload {
 var insideFields = []string{"discipline", "queues", "aqm", "isolation", "dscp", "group", "burst"}
 
 // policyFields read what a workload and a phase's change have in common.
-func (r *reader) policyFields(c *Change, s *Scenario) map[string]field {
+func (r *reader) policyFields(c *WorkloadChange, s *Scenario) map[string]field {
 	known := r.rateFields(c, s)
 	known["reserve"] = func(n ast.Node, path string) { c.Reserve = r.bound(n, path, s) }
 	for _, key := range insideFields {
@@ -280,7 +280,7 @@ func resolve(queues []policy.Queue, link policy.Rate) {
 }
 
 // rateFields read what groups have too.
-func (r *reader) rateFields(c *Change, s *Scenario) map[string]field {
+func (r *reader) rateFields(c *WorkloadChange, s *Scenario) map[string]field {
 	return map[string]field{
 		"weight": func(n ast.Node, path string) { c.Weight = r.weight(n, path) },
 		"min":    func(n ast.Node, path string) { c.Min = r.bound(n, path, s) },
@@ -289,7 +289,7 @@ func (r *reader) rateFields(c *Change, s *Scenario) map[string]field {
 }
 
 // apply makes the change on a policy.
-func (c *Change) apply(p *Policy) {
+func (c *WorkloadChange) apply(p *Policy) {
 	if c.Weight != nil {
 		p.Weight = *c.Weight
 	}

@@ -39,12 +39,12 @@ func (r *reader) phases(n ast.Node, s *Scenario) {
 	}
 }
 
-func (r *reader) changes(n ast.Node, path string, s *Scenario) []Change {
+func (r *reader) changes(n ast.Node, path string, s *Scenario) []WorkloadChange {
 	list, ok := r.entries(n, path, "a mapping such as {c1: {min: 30mbit}}")
 	if !ok {
 		return nil
 	}
-	var changes []Change
+	var changes []WorkloadChange
 	for _, e := range list {
 		name := keyText(e.Key)
 		w := s.Index(name)
@@ -52,7 +52,7 @@ func (r *reader) changes(n ast.Node, path string, s *Scenario) []Change {
 			r.unknown(e.Key, path, "workload", name, workloadNames(s))
 			continue
 		}
-		c := Change{Workload: w}
+		c := WorkloadChange{Workload: w}
 		known := r.policyFields(&c, s)
 		if s.OVS != nil {
 			known = map[string]field{}

@@ -130,11 +130,11 @@ type Phase struct {
 	For time.Duration
 	// What becomes different when the phase begins, and stays so: of workloads, and
 	// of groups, whose index is the change's Workload.
-	Set, SetGroups []Change
+	Set, SetGroups []WorkloadChange
 }
 
-// Change holds the settings that a phase changes for one workload; nil = stays as it is.
-type Change struct {
+// WorkloadChange holds the settings that a phase changes for one workload; nil = stays as it is.
+type WorkloadChange struct {
 	Workload int
 	Weight   *uint32
 	Min, Max *policy.Rate

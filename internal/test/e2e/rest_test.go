@@ -36,7 +36,7 @@ func TestAgentAtRest(t *testing.T) {
 		a := b.start()
 		b.steered(a)
 		time.Sleep(time.Minute) // the start, and what IPv6 sends after it
-		const seconds = 120 // a multiple of all that the agent does now and then
+		const seconds = 120     // a multiple of all that the agent does now and then
 		before := a.spent()
 		time.Sleep(seconds * time.Second)
 		each := (a.spent() - before) / seconds

@@ -249,7 +249,7 @@ func (g *guests) forsaken(now time.Time) []guest.Record {
 
 // arrivedOf returns a guest that was confirmed and whose settings were not dealt with
 // yet, with those settings.
-func (g *guests) arrivedOf(ctx context.Context, move string) (r guest.Record, settings wire.Change, ok bool) {
+func (g *guests) arrivedOf(ctx context.Context, move string) (r guest.Record, settings wire.ChangeJSON, ok bool) {
 	v := g.find(move)
 	if v == nil {
 		return r, nil, false

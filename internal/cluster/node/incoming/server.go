@@ -39,7 +39,7 @@ type Options struct {
 	Refused func(reason string)
 	// Apply puts into force what came with a container, which it names by its id, and
 	// returns what of it cannot hold here.
-	Apply func(ctx context.Context, id string, changes ...wire.Change) (problems []string)
+	Apply func(ctx context.Context, id string, changes ...wire.ChangeJSON) (problems []string)
 	// Report tells the manager that a container has arrived.
 	Report func(*wire.Arrived) error
 }

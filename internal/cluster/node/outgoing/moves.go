@@ -41,7 +41,7 @@ type Options struct {
 	Log   *slog.Logger
 
 	// Settings returns what was set at run time for a container, to go with it.
-	Settings func(ctx context.Context, container string) wire.Change
+	Settings func(ctx context.Context, container string) wire.ChangeJSON
 	// Report tells the manager what has become of a move.
 	Report func(*wire.MoveReport) error
 }

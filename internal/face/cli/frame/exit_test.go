@@ -36,7 +36,7 @@ func TestErrorsAndCodes(t *testing.T) {
 		{"no agent", fmt.Errorf("%w at /s", api.ErrNoAgent), ExitNoAgent, "no agent at /s; start it with: systemctl start weir (or: weir agent --link eth0 --egress 100mbit)"},
 		{"an error of a part of the program", fmt.Errorf("backend bpf: %w", errOwn), ExitNoAgent, "backend bpf: none"},
 		{"a file of root's", fmt.Errorf("open x: %w", os.ErrPermission), ExitNotPermitted, "open x: permission denied"},
-		{"a bad file", &config.Error{Path: "w.yaml", Problems: []config.Problem{{Line: 1, Column: 2, Field: "links", Msg: "a"}, {Msg: "b"}}}, ExitUsage, "w.yaml:1:2: links: a|w.yaml: b"},
+		{"a bad file", &config.Error{Path: "w.yaml", Problems: []config.Mistake{{Line: 1, Column: 2, Field: "links", Msg: "a"}, {Msg: "b"}}}, ExitUsage, "w.yaml:1:2: links: a|w.yaml: b"},
 		{"no room", &refusal.Error{Kind: refusal.NoRoom, Field: "min", Value: "9mbit", Msg: "full"}, ExitRefused, `min "9mbit": full`},
 		{"not held", &refusal.Error{Kind: refusal.NotHeld, Msg: "no groups"}, ExitRefused, "no groups"},
 		{"denied", &refusal.Error{Kind: refusal.Denied, Msg: "only root"}, ExitNotPermitted, "only root"},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/core/event"
 	"weir/internal/core/policy/quota"
 	"weir/internal/core/policy/times"
 )
@@ -70,6 +71,15 @@ func View(s quota.Standing) *api.QuotaStanding {
 		v.State = api.QuotaNear
 	}
 	return v
+}
+
+// Sight returns a standing as events follow from it.
+func Sight(s quota.Standing) event.Quota {
+	q := event.Quota{Part: s.Part(s.Sent, s.Received), Reached: s.Reach().Any(), Until: s.End}
+	if q.Reached {
+		q.InForce = s.InForce()
+	}
+	return q
 }
 
 // Noted returns a note with a few words about a quota, none while less than WarnAt is used.

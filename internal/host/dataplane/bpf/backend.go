@@ -30,19 +30,19 @@ type Backend struct {
 	opts   dataplane.Options
 	log    *slog.Logger
 
-	mu     sync.Mutex
-	conn   *device.Conn
-	marker *mark.Marker
-	dev    device.Device
-	obj    *object // nil until the first Set
-	have   plan.State
-	weight uint32   // largest weight in force: the scale of the share wheel
-	repeat bool     // an agent before may have written what it did not live to announce
-	broken bool     // parts of obj are gone that cannot be put back: it has to be replaced
-	away   bool     // obj is whole, and not the device's root qdisc
-	held   bool     // a qdisc of Weir's was the device's root when this process looked last, or it was set by it
-	sent   sent     // by all classes that there ever were
-	spoilt []uint32 // entries of the ring whose configuration another program has changed
+	mu      sync.Mutex
+	conn    *device.Conn
+	marker  *mark.Marker
+	dev     device.Device
+	obj     *object // nil until the first Set
+	have    plan.State
+	weight  uint32   // largest weight in force: the scale of the share wheel
+	repeat  bool     // an agent before may have written what it did not live to announce
+	broken  bool     // parts of obj are gone that cannot be put back: it has to be replaced
+	away    bool     // obj is whole, and not the device's root qdisc
+	held    bool     // a qdisc of Weir's was the device's root when this process looked last, or it was set by it
+	sent    sent     // by all classes that there ever were
+	damaged []uint32 // entries of the ring whose configuration another program has changed
 
 	seen     time.Time              // when Missing found obj at the device
 	readings readings               // of classes
@@ -228,7 +228,7 @@ func (b *Backend) drop() {
 		b.obj = nil
 		unmap()
 	}
-	b.obj, b.have, b.away, b.spoilt, b.sent = nil, plan.State{}, false, nil, sent{}
+	b.obj, b.have, b.away, b.damaged, b.sent = nil, plan.State{}, false, nil, sent{}
 	b.readings.forget()
 	b.right, b.seen = nil, time.Time{}
 }
@@ -298,7 +298,7 @@ func (b *Backend) write(want plan.State) error {
 		heaviest = max(heaviest, c.Weight)
 	}
 	have, wantLink := b.linkConfig(b.have.Link, b.weight), b.linkConfig(want.Link, heaviest)
-	if b.have.Link.Capacity == 0 || have != wantLink || slices.Contains(b.spoilt, ringLink) {
+	if b.have.Link.Capacity == 0 || have != wantLink || slices.Contains(b.damaged, ringLink) {
 		if err := b.obj.link.Put(uint32(0), wantLink); err != nil {
 			return fmt.Errorf("configure %s: %w", b.device, err)
 		}
@@ -322,7 +322,7 @@ func (b *Backend) write(want plan.State) error {
 		}
 	}
 	for _, c := range want.Classes {
-		if !slices.Contains(b.spoilt, uint32(c.ID)) {
+		if !slices.Contains(b.damaged, uint32(c.ID)) {
 			continue
 		}
 		id, err := b.setClass(c.ID, classConfig(c, want.Link))
@@ -339,7 +339,7 @@ func (b *Backend) write(want plan.State) error {
 		b.have = plan.State{} // ask the kernel the next time
 		return failed
 	}
-	b.weight, b.have, b.repeat, b.spoilt = heaviest, want, false, nil
+	b.weight, b.have, b.repeat, b.damaged = heaviest, want, false, nil
 	return nil
 }
 

@@ -57,7 +57,7 @@ func (b *Backend) Missing() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	disowned, err := b.disowned()
+	cgroupsReplaced, err := b.cgroupsReplaced()
 	if err != nil {
 		return nil, err
 	}
@@ -66,11 +66,11 @@ func (b *Backend) Missing() ([]string, error) {
 		return nil, err
 	}
 	unmarking, err := b.missingCE()
-	return slices.Concat(unmarked, disowned, atLink, unmarking), err
+	return slices.Concat(unmarked, cgroupsReplaced, atLink, unmarking), err
 }
 
-// disowned says whether the table of cgroups is another one than Set made.
-func (b *Backend) disowned() ([]string, error) {
+// cgroupsReplaced says whether the table of cgroups is another one than Set made.
+func (b *Backend) cgroupsReplaced() ([]string, error) {
 	if b.opts.IFB() {
 		return nil, nil
 	}
@@ -153,14 +153,14 @@ func hasKey(m *ebpf.Map, key uint32) bool {
 // changed are the entries of the configuration's maps that are not what was written.
 // It notes them for the next Set, since a plan does not show all of an entry.
 func (b *Backend) changed() ([]string, error) {
-	b.spoilt = nil
+	b.damaged = nil
 	var changed []string
 	var l qdiscWeirLinkConfig
 	if err := b.obj.link.Lookup(uint32(0), &l); err != nil {
 		return nil, fmt.Errorf("read the configuration of %s: %w", b.device, err)
 	}
 	if l != b.linkConfig(b.have.Link, b.weight) {
-		b.spoilt = append(b.spoilt, ringLink)
+		b.damaged = append(b.damaged, ringLink)
 		changed = append(changed, "the configuration of the link was changed")
 	}
 	written, err := b.obj.configs(b.have)
@@ -172,7 +172,7 @@ func (b *Backend) changed() ([]string, error) {
 		if i < len(b.right) && *cfg == b.right[i] || *cfg == classConfig(*c, b.have.Link) {
 			continue
 		}
-		b.spoilt = append(b.spoilt, uint32(c.ID))
+		b.damaged = append(b.damaged, uint32(c.ID))
 		switch {
 		case cfg.ShareCost == 0:
 			changed = append(changed, fmt.Sprintf("class %d (%s) is gone", c.ID, c.Name))

@@ -6,7 +6,7 @@
 //	c, err := ovsdb.Dial(ctx, "unix:/run/openvswitch/db.sock")
 //	snapshot, err := c.Snapshot(ctx)
 //	port, err := snapshot.Port("s1", "up0")
-//	err = c.Replace(ctx, []ovsdb.Change{{Port: port, Want: &ovsdb.QoS{Type: ovsdb.Noop}}})
+//	err = c.Replace(ctx, []ovsdb.PortQoS{{Port: port, Want: &ovsdb.QoS{Type: ovsdb.Noop}}})
 //
 // A connection keeps a copy of the five tables that matter and tells when it has changed.
 // Replace is one transaction: it makes all changes or none, and none if another client

@@ -13,8 +13,8 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-// Change is the QoS row that a port is to have.
-type Change struct {
+// PortQoS is the QoS row that a port is to have.
+type PortQoS struct {
 	Port Port   // as it is in a snapshot
 	Want *QoS   // a new row; its UUID and those of its queues do not count
 	Back string // where Want is nil: UUID of an existing row, "" = none
@@ -24,7 +24,7 @@ type Change struct {
 // those of Weir's are removed, with the queues in them that are Weir's; so are
 // the orphans. It fails, and changes nothing, if a port no longer has the row
 // that the snapshot says it has.
-func (c *Conn) Replace(ctx context.Context, changes []Change, orphans []QoS) error {
+func (c *Conn) Replace(ctx context.Context, changes []PortQoS, orphans []QoS) error {
 	if len(changes)+len(orphans) == 0 {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (c *Conn) transact(ctx context.Context, ops []ovsdb.Operation) error {
 }
 
 // replaceOne returns one change as operations; the names of new rows begin with name.
-func (c *Conn) replaceOne(name string, change Change) ([]ovsdb.Operation, error) {
+func (c *Conn) replaceOne(name string, change PortQoS) ([]ovsdb.Operation, error) {
 	was, is := &portRow{UUID: change.Port.UUID}, &portRow{UUID: change.Port.UUID}
 	if q := change.Port.QoS; q != nil {
 		was.QoS = &q.UUID

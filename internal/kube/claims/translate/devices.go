@@ -17,8 +17,8 @@ import (
 	"weir/internal/core/policy"
 )
 
-// Node is what the devices of a node follow from.
-type Node struct {
+// Inventory is what the devices of a node follow from.
+type Inventory struct {
 	Links []api.LinkStatus // as the agent said last
 	Gone  bool             // the agent does not answer
 	Zone  string           // of the node, "" = unknown
@@ -46,7 +46,7 @@ func Slices(devices []resourceapi.Device) [][]resourceapi.Device {
 }
 
 // Devices returns a device for each network device that is a link, by name.
-func Devices(n Node) []resourceapi.Device {
+func Devices(n Inventory) []resourceapi.Device {
 	byName := map[string]*resourceapi.Device{}
 	for _, l := range n.Links {
 		name := DeviceName(l.Device)
@@ -95,7 +95,7 @@ func capacityName(direction string) resourceapi.QualifiedName {
 	return Egress
 }
 
-func attributes(l api.LinkStatus, n Node) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+func attributes(l api.LinkStatus, n Inventory) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	list := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
 	port := n.Ports[l.Device]
 	for name, text := range map[resourceapi.QualifiedName]string{

@@ -56,7 +56,7 @@ func text(devices []resourceapi.Device) string {
 func TestDevices(t *testing.T) {
 	// Of eth0, others have a min of 20 Mbit/s and claims one of 30; its ingress is free.
 	links := []api.LinkStatus{link("eth0", "egress", 100, 50, 30), link("eth0", "ingress", 40, 0, 0), link("eth1.7", "egress", 10, 10, 0)}
-	node := Node{Links: links, Zone: "a", Ports: map[string]Port{"eth0": {Speed: 1000, Subnet: "10.0.0.0/24"}}}
+	node := Inventory{Links: links, Zone: "a", Ports: map[string]Port{"eth0": {Speed: 1000, Subnet: "10.0.0.0/24"}}}
 	const want = `eth0 backend=bpf bandwidth=80M ingressBandwidth=40M interface=eth0 speed=1000 subnet=10.0.0.0/24 zone=a
 eth1-7-8bc29b84 backend=bpf bandwidth=0 interface=eth1.7 zone=a
 `
@@ -71,13 +71,13 @@ eth1-7-8bc29b84 backend=bpf bandwidth=0 interface=eth1.7 zone=a
 	}
 	for _, tt := range []struct {
 		what string
-		edit func(*Node)
+		edit func(*Inventory)
 		want string
 	}{
-		{"the agent is gone", func(n *Node) { n.Gone = true }, "eth0 taint=weir.dev/agent:NoSchedule; eth1-7-8bc29b84 taint=weir.dev/agent:NoSchedule"},
-		{"both directions are lost", func(n *Node) { n.Links[0].Error, n.Links[1].Backend = "no such device", "none" }, "eth0 taint=weir.dev/link:NoSchedule; eth1-7-8bc29b84"},
-		{"a taint that the API server drops", func(n *Node) { n.Links[0].Error, n.WithoutTaints = "no such device", true }, "eth1-7-8bc29b84"},
-		{"no link", func(n *Node) { n.Links = nil }, ""},
+		{"the agent is gone", func(n *Inventory) { n.Gone = true }, "eth0 taint=weir.dev/agent:NoSchedule; eth1-7-8bc29b84 taint=weir.dev/agent:NoSchedule"},
+		{"both directions are lost", func(n *Inventory) { n.Links[0].Error, n.Links[1].Backend = "no such device", "none" }, "eth0 taint=weir.dev/link:NoSchedule; eth1-7-8bc29b84"},
+		{"a taint that the API server drops", func(n *Inventory) { n.Links[0].Error, n.WithoutTaints = "no such device", true }, "eth1-7-8bc29b84"},
+		{"no link", func(n *Inventory) { n.Links = nil }, ""},
 	} {
 		n := node
 		n.Links = slices.Clone(links)
@@ -97,7 +97,7 @@ eth1-7-8bc29b84 backend=bpf bandwidth=0 interface=eth1.7 zone=a
 // and differ, a range has room for a step, a slice is not too large.
 func TestDevicesAreValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := Node{Gone: rapid.Bool().Draw(t, "gone"), Zone: rapid.StringMatching(`[a-z]{0,70}`).Draw(t, "zone")}
+		n := Inventory{Gone: rapid.Bool().Draw(t, "gone"), Zone: rapid.StringMatching(`[a-z]{0,70}`).Draw(t, "zone")}
 		devices := rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Za-z0-9_.@-]{1,15}`), 0, 150, rapid.ID[string]).Draw(t, "devices")
 		for _, d := range devices {
 			n.Links = append(n.Links, api.LinkStatus{Device: d, Direction: "egress", Backend: "tc", FreeBps: rapid.Uint64().Draw(t, "free")})

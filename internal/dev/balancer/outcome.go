@@ -13,8 +13,8 @@ import (
 	"weir/internal/dev/figures"
 )
 
-// fared holds the rate that a program achieved, and its losses.
-type fared struct {
+// outcome holds the rate that a program achieved, and its losses.
+type outcome struct {
 	rate float64 // bogo operations per second; iperf: Mbit/s that the server received
 	lost float64 // packets that the server missed, percent; 0 for all but iperf
 	// spread is from the lowest to the highest run, as a part of the rate.
@@ -28,21 +28,21 @@ var bogoLine = regexp.MustCompile(`(?m)metrc: \[\d+\] +\S+ +(\d+) +(\d+\.\d+) +\
 // parseStress reads what a stress-ng with one stressor printed. The rate is that of
 // real time, calculated anew: stress-ng rounds it to two digits after the point, and
 // one tsearch takes half a minute.
-func parseStress(printed string) (fared, error) {
+func parseStress(printed string) (outcome, error) {
 	found := bogoLine.FindStringSubmatch(printed)
 	if found == nil {
-		return fared{}, fmt.Errorf("stress-ng has printed no metrics: %.300q", printed)
+		return outcome{}, fmt.Errorf("stress-ng has printed no metrics: %.300q", printed)
 	}
 	operations, _ := strconv.ParseFloat(found[1], 64)
 	seconds, _ := strconv.ParseFloat(found[2], 64)
 	if operations == 0 || seconds == 0 {
-		return fared{}, fmt.Errorf("stress-ng has done %s bogo operations in %s s; give it longer", found[1], found[2])
+		return outcome{}, fmt.Errorf("stress-ng has done %s bogo operations in %s s; give it longer", found[1], found[2])
 	}
-	return fared{rate: operations / seconds}, nil
+	return outcome{rate: operations / seconds}, nil
 }
 
 // parseIperf reads what an iperf3 server printed with --json after a test by UDP.
-func parseIperf(printed []byte) (fared, error) {
+func parseIperf(printed []byte) (outcome, error) {
 	var report struct {
 		End struct {
 			Sum struct {
@@ -55,15 +55,15 @@ func parseIperf(printed []byte) (fared, error) {
 		Error string `json:"error"`
 	}
 	if err := json.Unmarshal(printed, &report); err != nil {
-		return fared{}, fmt.Errorf("iperf3's server has printed no report: %w: %.300q", err, printed)
+		return outcome{}, fmt.Errorf("iperf3's server has printed no report: %w: %.300q", err, printed)
 	}
 	if report.Error != "" {
-		return fared{}, fmt.Errorf("iperf3's server: %s", report.Error)
+		return outcome{}, fmt.Errorf("iperf3's server: %s", report.Error)
 	}
 	if report.End.Received.Rate == 0 {
-		return fared{}, errors.New("iperf3's server has received nothing")
+		return outcome{}, errors.New("iperf3's server has received nothing")
 	}
-	return fared{rate: report.End.Received.Rate / 1e6, lost: report.End.Sum.Lost}, nil
+	return outcome{rate: report.End.Received.Rate / 1e6, lost: report.End.Sum.Lost}, nil
 }
 
 // shared is a line of the data: one or two programs that shared the machine. The lists have
@@ -76,24 +76,24 @@ type shared struct {
 	Runs     [][]float64 `json:"runs,omitempty"`         // the rates of each run, for each program
 }
 
-// fares are the measurements: for each company of one or two, the rates that its
+// outcomes are the measurements: for each company of one or two, the rates that its
 // programs achieved. Two of the same program have the mean.
-type fares map[company]map[string]fared
+type outcomes map[company]map[string]outcome
 
 // readTogether reads a run's data.
-func readTogether(r *figures.Run) (fares, error) {
+func readTogether(r *figures.Run) (outcomes, error) {
 	lines, err := readLines[shared](r)
 	if err != nil {
 		return nil, err
 	}
-	all := fares{}
+	all := outcomes{}
 	for at, s := range lines {
 		name := fmt.Sprintf("%s/%s.jsonl:%d", figures.Folder, r.Name, at+2)
 		n := len(s.Programs)
 		if n < 1 || n > 2 || len(s.Rates) != n || len(s.Lost) != n && s.Lost != nil || len(s.Range) != n && s.Range != nil {
 			return nil, fmt.Errorf("%s: %v needs one or two programs with a rate each", name, s.Programs)
 		}
-		of := map[string]fared{}
+		of := map[string]outcome{}
 		for i, program := range s.Programs {
 			if !(s.Rates[i] > 0) {
 				return nil, fmt.Errorf("%s: %v: rate %v; give a positive number", name, s.Programs, s.Rates[i])
@@ -127,7 +127,7 @@ type speed struct {
 // speed of a program in a company, false if a part of it was not measured. Each
 // partner slows it by as much as in their pair, whichever programs run beside them; lost
 // packets are calculated in the same way. With one partner the speed is the measured one.
-func (f fares) speed(program string, in company) (speed, bool) {
+func (f outcomes) speed(program string, in company) (speed, bool) {
 	partners := in.members()
 	if i := slices.Index(partners, program); i >= 0 {
 		partners = slices.Delete(partners, i, i+1)
