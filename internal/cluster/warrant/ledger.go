@@ -3,6 +3,7 @@
 package warrant
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -75,6 +77,20 @@ type move struct {
 	doing map[string]bool
 }
 
+// shorten drops the fields of a move that has ended which no call needs any more: who asks
+// again for the step that settled it is answered, and a discard is done again. All that is
+// left is bounded by the manager's grant.
+func (m *move) shorten() {
+	if m.End == "" {
+		return
+	}
+	o, c := m.Order, m.Order.Container
+	m.Order = migrate.Order{Move: o.Move, From: o.From, To: o.To, Approach: o.Approach,
+		Container: migrate.Container{ID: c.ID, Name: c.Name, Engine: c.Engine, ImageID: c.ImageID}}
+	m.Grant.Parts, m.Grant.Change = nil, nil
+	maps.DeleteFunc(m.Done, func(what string, _ migrate.Outcome) bool { return !slices.Contains(settling, migrate.Step(what)) })
+}
+
 // Open reads what a former process knew. It makes the files that are not there yet.
 func Open(o Options) (*Ledger, error) {
 	if o.Now == nil {
@@ -100,15 +116,28 @@ func Open(o Options) (*Ledger, error) {
 		if err := readJSON(file, m); err != nil {
 			return nil, err
 		}
-		if (m.End != "" || len(m.Done) == 0) && o.Now().Sub(m.Heard) > keepMoves {
-			if err := os.Remove(file); err != nil {
-				return nil, err
-			}
-			continue
-		}
 		l.moves[strings.TrimSuffix(filepath.Base(file), ".json")] = m
 	}
-	return l, nil
+	return l, l.forget()
+}
+
+// file returns the path of a move's record.
+func (l *Ledger) file(id string) string { return filepath.Join(l.opts.Dir, movesDir, id+".json") }
+
+// forget removes the moves that no grant can be about any more. The lock is held, or
+// nobody else knows the ledger yet.
+func (l *Ledger) forget() error {
+	now := l.opts.Now()
+	for id, m := range l.moves {
+		if len(m.doing) > 0 || m.End == "" && len(m.Done) > 0 || now.Sub(m.Heard) <= keepMoves {
+			continue
+		}
+		if err := os.Remove(l.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		delete(l.moves, id)
+	}
+	return nil
 }
 
 func readJSON(file string, out any) error {
@@ -132,7 +161,7 @@ func writeJSON(file string, in any) error {
 
 // save writes a move down. The lock is held.
 func (l *Ledger) save(m *move) error {
-	return writeJSON(filepath.Join(l.opts.Dir, movesDir, m.Grant.Move+".json"), m)
+	return writeJSON(l.file(m.Grant.Move), m)
 }
 
 // Refused returns how many calls were refused, over restarts.
@@ -292,7 +321,7 @@ func (l *Ledger) admit(w *remote.Warrant) error {
 		}
 		return Deny(WhyReplayed, migrate.CodeDone, "move %s was admitted at %s", p.grant.Move, was.Begun.Format(time.TimeOnly))
 	}
-	if err := p.late(now); err != nil {
+	if err := cmp.Or(p.late(now), l.forget()); err != nil {
 		return err
 	}
 	m := &move{Grant: *p.grant, Order: asked.Order, Source: p.move.From == p.node, Begun: now.UTC(), Heard: now.UTC(), doing: map[string]bool{}}
@@ -321,19 +350,17 @@ func (l *Ledger) begin(m *move, what string, settles migrate.Step) func(migrate.
 		if err != nil {
 			return err
 		}
-		done, end := m.Done, m.End
-		m.Done = maps.Clone(m.Done)
-		if m.Done == nil {
-			m.Done = map[string]migrate.Outcome{}
+		next := *m
+		next.Done = maps.Clone(m.Done)
+		if next.Done == nil {
+			next.Done = map[string]migrate.Outcome{}
 		}
-		m.Done[what], m.End = out, settles
-		if end != "" {
-			m.End = end
-		}
-		if err := l.save(m); err != nil {
-			m.Done, m.End = done, end
+		next.Done[what], next.End = out, cmp.Or(m.End, settles)
+		next.shorten()
+		if err := l.save(&next); err != nil {
 			return err
 		}
+		*m = next
 		return nil
 	}
 }
