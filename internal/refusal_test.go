@@ -27,7 +27,6 @@ var speakHTTP = map[string]string{
 	"internal/cluster/node/incoming/audit.go":     "writes down how calls of other nodes were answered",
 	"internal/cluster/node/images/registry.go":    "a proxy between the engine and the manager's image registry",
 	"internal/cluster/node/images/order.go":       "asks the manager whether its image registry is there",
-	"internal/cluster/migrate/docker/registry.go": "reads answers of an image registry",
 	"internal/cluster/migrate/registry":           "an image registry, whose protocol has statuses",
 	"internal/cluster/migrate/remote":             "the protocol between nodes; a definite answer has a migrate.Error with its own code",
 }

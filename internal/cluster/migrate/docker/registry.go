@@ -4,10 +4,8 @@ package docker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -20,6 +18,8 @@ import (
 
 	"weir/internal/base/nsthread"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/pack"
+	"weir/internal/cluster/migrate/registry/access"
 )
 
 // credentials returns the login that an engine is to show to a registry, as its API takes
@@ -38,35 +38,54 @@ func (e *Engine) pushRef(ctx context.Context, ref string, login migrate.Login) (
 	if err != nil {
 		return migrate.Outcome{}, err
 	}
-	return e.travelled(ctx, ref, login, answer)
+	moved, err := drain(answer)
+	if err != nil {
+		return migrate.Outcome{}, err
+	}
+	return e.counted(ctx, ref, login, moved), nil
 }
 
 // pullRef brings an image here. Layers that are here are not sent.
 func (e *Engine) pullRef(ctx context.Context, ref string, login migrate.Login) (migrate.Outcome, error) {
+	moved, err := e.fetch(ctx, ref, login)
+	if err != nil {
+		return migrate.Outcome{}, err
+	}
+	return e.counted(ctx, ref, login, moved), nil
+}
+
+// fetch has the engine pull an image. The manager's registry holds its layers to what the
+// source announced; those of another one are unpacked however large they become, so the pull
+// ends when the disk has no more room than the reserve.
+func (e *Engine) fetch(ctx context.Context, ref string, login migrate.Login) (moved journey, err error) {
 	auth, err := credentials(login)
 	if err != nil {
-		return migrate.Outcome{}, err
+		return moved, err
 	}
-	answer, err := e.client.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: auth})
+	dir, err := e.dataDir(ctx)
 	if err != nil {
-		return migrate.Outcome{}, err
+		return moved, err
 	}
-	return e.travelled(ctx, ref, login, answer)
+	ctx, end, err := pack.Watch(ctx, dir)
+	if err != nil {
+		return moved, err
+	}
+	defer end()
+	answer, err := e.client.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: auth})
+	if err == nil {
+		moved, err = drain(answer)
+	}
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, pack.ErrNoRoom) {
+		err = fmt.Errorf("the pull of %s has ended: %w", ref, cause)
+	}
+	return moved, err
 }
 
 // pullDigest brings here the image that the source has committed by the digest of its
 // manifest, whatever its name means in the registry by now, and gives it that name here.
 func (e *Engine) pullDigest(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
 	ref, want, digested := committed(o), o.Committed, digested(o)
-	auth, err := credentials(o.Login)
-	if err != nil {
-		return migrate.Outcome{}, err
-	}
-	answer, err := e.client.ImagePull(ctx, digested, image.PullOptions{RegistryAuth: auth})
-	if err != nil {
-		return migrate.Outcome{}, err
-	}
-	moved, err := drain(answer)
+	moved, err := e.fetch(ctx, digested, o.Login)
 	if err != nil {
 		return migrate.Outcome{}, err
 	}
@@ -88,17 +107,9 @@ func (e *Engine) pullDigest(ctx context.Context, o migrate.Order) (migrate.Outco
 // how much has travelled.
 const countTimeout = 500 * time.Millisecond
 
-// travelled waits for the end of a push or pull and counts the bytes of the layers that
-// went over the network. The registry says how large they are: an engine tells in a push
-// what they were before it packed them, and in a pull nothing of those that come quickly.
-func (e *Engine) travelled(ctx context.Context, ref string, login migrate.Login, answer io.ReadCloser) (migrate.Outcome, error) {
-	moved, err := drain(answer)
-	if err != nil {
-		return migrate.Outcome{}, err
-	}
-	return e.counted(ctx, ref, login, moved), nil
-}
-
+// counted counts the bytes of the layers that went over the network in a push or pull. The
+// registry says how large they are: an engine tells in a push what they were before it packed
+// them, and in a pull nothing of those that come quickly.
 func (e *Engine) counted(ctx context.Context, ref string, login migrate.Login, moved journey) migrate.Outcome {
 	if len(moved.layers) == 0 {
 		return migrate.Outcome{Digest: moved.digest}
@@ -162,7 +173,7 @@ func (p place) manifest(ctx context.Context, ref string, login migrate.Login) (m
 	for _, scheme := range []string{"https", "http"} {
 		url := fmt.Sprintf("%s://%s/v2/%s/manifests/%s", scheme, reference.Domain(named), reference.Path(named), tagged.Tag())
 		var e error
-		if m, e = getManifest(ctx, &http.Client{Transport: transport}, url, login); e == nil {
+		if m, e = access.GetManifest(ctx, &http.Client{Transport: transport}, url, login.User, login.Password); e == nil {
 			return m, nil
 		}
 		err = errors.Join(err, e)
@@ -178,27 +189,4 @@ func (p place) dial(ctx context.Context, network, address string) (conn net.Conn
 		return err
 	})
 	return conn, err
-}
-
-// mediaTypes are the manifests of one image.
-var mediaTypes = []string{ocispec.MediaTypeImageManifest, "application/vnd.docker.distribution.manifest.v2+json"}
-
-func getManifest(ctx context.Context, client *http.Client, url string, login migrate.Login) (m ocispec.Manifest, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return m, err
-	}
-	req.Header["Accept"] = mediaTypes
-	if login.User != "" {
-		req.SetBasicAuth(login.User, login.Password)
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return m, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return m, fmt.Errorf("%s: %s", url, resp.Status)
-	}
-	return m, json.NewDecoder(http.MaxBytesReader(nil, resp.Body, 1<<22)).Decode(&m)
 }

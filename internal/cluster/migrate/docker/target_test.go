@@ -4,8 +4,6 @@ package docker
 
 import (
 	"context"
-	"net"
-	"net/http"
 	"strings"
 	"testing"
 	"weir/internal/core/accept"
@@ -14,7 +12,6 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/go-connections/nat"
 
-	"weir/internal/base/nsthread"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/test/dockertest"
@@ -101,17 +98,8 @@ func localRegistry(t *testing.T, daemon *dockertest.Engine) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ln net.Listener
-	if err := nsthread.InPath(daemon.Netns, func() (err error) {
-		ln, err = net.Listen("tcp", "127.0.0.1:0")
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	srv := &http.Server{Handler: images}
-	go srv.Serve(ln)
-	t.Cleanup(func() { srv.Close(); images.Close() })
-	return ln.Addr().String()
+	t.Cleanup(func() { images.Close() })
+	return serveInside(t, daemon, images)
 }
 
 // TestTheTargetTakesTheOrderedImage: another member has given the name of a move's image

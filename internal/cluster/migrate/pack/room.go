@@ -3,12 +3,14 @@
 package pack
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -179,4 +181,47 @@ func Claim(folder string, bytes int64) (end func(), err error) {
 		return nil, err
 	}
 	return c.end, nil
+}
+
+const (
+	// fastest is how fast a disk is filled at most, in bytes a second.
+	fastest = 4 << 30
+	// A watch looks at the disk again before it could be full at that speed, but not more often
+	// than that, and for what files take, which are made more slowly, at least so often.
+	oftenest, seldomest = time.Millisecond, 100 * time.Millisecond
+)
+
+// Watch returns a context that ends, with ErrNoRoom as its cause, when a folder's file system
+// has no room beyond the reserve: for a program that writes there what nobody counts.
+func Watch(ctx context.Context, folder string) (watched context.Context, end func(), err error) {
+	d, err := diskOf(folder)
+	if err != nil {
+		return nil, nil, err
+	}
+	room := func() (free amount, err error) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if free, err = d.free(folder); err == nil && !free.holds(amount{1, 1}) {
+			err = fmt.Errorf("%w (%s)", ErrNoRoom, folder)
+		}
+		return free, err
+	}
+	free, err := room()
+	if err != nil {
+		return nil, nil, err
+	}
+	watched, cancel := context.WithCancelCause(ctx)
+	go func() {
+		for err == nil {
+			soon := time.Duration(float64(free.bytes) / fastest * float64(time.Second))
+			select {
+			case <-watched.Done():
+				return
+			case <-time.After(min(max(soon, oftenest), seldomest)):
+			}
+			free, err = room()
+		}
+		cancel(err)
+	}()
+	return watched, func() { cancel(nil) }, nil
 }

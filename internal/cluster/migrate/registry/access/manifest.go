@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// mediaTypes are the manifests of one image.
+var mediaTypes = []string{ocispec.MediaTypeImageManifest, "application/vnd.docker.distribution.manifest.v2+json"}
+
+// GetManifest gets an image's manifest from a registry.
+func GetManifest(ctx context.Context, client *http.Client, url, user, password string) (m ocispec.Manifest, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return m, err
+	}
+	req.Header["Accept"] = mediaTypes
+	if user != "" {
+		req.SetBasicAuth(user, password)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return m, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return m, fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	return m, json.NewDecoder(http.MaxBytesReader(nil, resp.Body, 1<<22)).Decode(&m)
+}
