@@ -40,7 +40,7 @@ func (a Authority) Save(dir string) error {
 // the bridges are in one file, so that a crash leaves the former authority or the new
 // one; ca.crt beside it is a copy for people.
 func (a Authority) Replace(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := safepath.Folder(dir, 0o700); err != nil {
 		return err
 	}
 	text, err := encodeKey(a.key)

@@ -33,11 +33,12 @@ token by which a node joins within a day. Nothing is started.`,
   weir manager serve`,
 		Args: frame.Names(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			token, err := manager.InitFor(dir, int(first), time.Now())
-			if err == nil {
-				err = statedir.HandOver(dir)
-			}
+			give, err := statedir.Take(dir)
 			if err != nil {
+				return err
+			}
+			token, err := manager.InitFor(dir, int(first), time.Now())
+			if err := errors.Join(err, give()); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.Stdout, `made a cluster in %s; keep ca.key there secret, and a copy of it elsewhere

@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"path/filepath"
 	"time"
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
+
+	"weir/internal/base/safepath"
 )
 
 // Meta is the bucket of numbers that there are one of in a database.
@@ -32,13 +33,13 @@ type DB struct{ bolt *bbolt.DB }
 
 // Open opens the database in dir, which is made if it is missing, as are the buckets.
 func Open(dir string, buckets ...string) (*DB, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := safepath.Folder(dir, 0o700); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(dir, databaseFile)
-	bolt, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
+	bolt, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType, OpenFile: safepath.OpenFile})
 	if errors.Is(err, berrors.ErrTimeout) {
-		return nil, fmt.Errorf("%s is in use: another manager runs here; stop it first (systemctl stop weir-manager) or choose another --state-dir", path)
+		return nil, inUse(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("database %s: %w", path, err)
@@ -49,6 +50,10 @@ func Open(dir string, buckets ...string) (*DB, error) {
 		return nil, fmt.Errorf("database %s: %w", path, err)
 	}
 	return db, nil
+}
+
+func inUse(path string) error {
+	return fmt.Errorf("%s is in use: another manager runs here; stop it first (systemctl stop weir-manager) or choose another --state-dir", path)
 }
 
 func (db *DB) prepare(buckets []string) error {

@@ -8,7 +8,7 @@
 //	bus/, registry/   what the bus and the image registry keep
 //	audit*            the audit log
 //
-// The folder belongs to the user that the manager runs as (HandOver, CheckOwner). A
+// The folder belongs to the user that the manager runs as (Take, CheckOwner). A
 // snapshot of it is one file (Pack), from which Restore makes such a folder again; all of
 // a snapshot is checked before it takes the place of anything.
 //

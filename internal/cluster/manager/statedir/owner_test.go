@@ -37,34 +37,36 @@ func TestRootHandsTheFolderOver(t *testing.T) {
 	}
 	const uid, gid = 65534, 65534
 	base := t.TempDir()
-	dir, secret := filepath.Join(base, "manager"), filepath.Join(base, "shadow")
-	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, uid, gid), os.WriteFile(secret, []byte("root's"), 0o600)); err != nil {
+	dir := filepath.Join(base, "manager")
+	if err := errors.Join(os.Mkdir(dir, 0o750), os.Chown(dir, uid, gid)); err != nil {
 		t.Fatal(err)
 	}
-	// The folder's owner has prepared it.
-	if err := errors.Join(os.Symlink(secret, filepath.Join(dir, "link")), os.Link(secret, filepath.Join(dir, "second")), os.Symlink(base, filepath.Join(dir, "out"))); err != nil {
+	give, err := Take(dir)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if owner, err := ownerOf(dir); err != nil || owner.uid != 0 {
+		t.Errorf("while root writes in it it belongs to %d, %v", owner.uid, err)
 	}
 	newState(t, dir)
-	if err := HandOver(dir); err != nil {
+	if err := give(); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(files) < 6 {
+	if err != nil || len(files) < 3 {
 		t.Fatalf("%q %v", files, err)
 	}
-	for _, file := range files {
-		if base := filepath.Base(file); base == "link" || base == "second" || base == "out" {
-			continue
-		}
-		if got, _, err := ownerOf(file); err != nil || got != uid {
-			t.Errorf("%s belongs to %d, %v", file, got, err)
+	for _, file := range append(files, dir) {
+		if owner, err := ownerOf(file); err != nil || owner.uid != uid {
+			t.Errorf("%s belongs to %d, %v", file, owner.uid, err)
 		}
 	}
-	for _, file := range []string{secret, base} {
-		if got, _, err := ownerOf(file); err != nil || got != 0 {
-			t.Errorf("%s, outside of the folder, belongs to %d, %v", file, got, err)
-		}
+	var taken *refusal.Error
+	if _, err := Take(dir); !errors.As(err, &taken) || !strings.Contains(err.Error(), "is not empty") {
+		t.Errorf("it is taken with a cluster in it: %v", err)
+	}
+	if owner, err := ownerOf(dir); err != nil || owner.uid != uid {
+		t.Errorf("a folder that was refused belongs to %d, %v", owner.uid, err)
 	}
 	var refused *refusal.Error
 	if err := CheckOwner(dir); !errors.As(err, &refused) || !strings.Contains(err.Error(), "systemctl start weir-manager") {
@@ -80,11 +82,15 @@ func TestFolderOfRootStaysRoots(t *testing.T) {
 		t.Skip("needs root")
 	}
 	dir := t.TempDir()
-	newState(t, dir)
-	if err := HandOver(dir); err != nil {
+	give, err := Take(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if uid, _, err := ownerOf(filepath.Join(dir, "ca.key")); err != nil || uid != 0 {
-		t.Errorf("ca.key belongs to %d, %v", uid, err)
+	newState(t, dir)
+	if err := give(); err != nil {
+		t.Fatal(err)
+	}
+	if owner, err := ownerOf(filepath.Join(dir, "ca.key")); err != nil || owner.uid != 0 {
+		t.Errorf("ca.key belongs to %d, %v", owner.uid, err)
 	}
 }

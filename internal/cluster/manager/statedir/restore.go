@@ -74,12 +74,8 @@ func asideOf(o RestoreOptions) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := os.Stat(filepath.Join(o.Dir, databaseFile)); err == nil {
-		running, err := Open(o.Dir)
-		if err != nil {
-			return "", err
-		}
-		_ = running.Close()
+	if err := idle(o.Dir); err != nil {
+		return "", err
 	}
 	if !o.Force {
 		return "", &refusal.Error{Kind: refusal.Conflict, Field: "manager.state_dir", Value: o.Dir, Msg: "is not empty: a manager's state may be there",
@@ -107,14 +103,35 @@ func unpack(s snapshot, dir string) error {
 	return nil
 }
 
-// exchange puts next in the place of dir. The folder stays its owner's.
+// idle refuses the folder of a manager that runs. The folder may be another user's.
+func idle(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if info, err := root.Lstat(databaseFile); err != nil || !info.Mode().IsRegular() {
+		return nil // no manager's
+	}
+	f, err := root.OpenFile(databaseFile, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return inUse(filepath.Join(dir, databaseFile))
+	}
+	return nil
+}
+
+// exchange puts next in the place of dir, and gives it to who is to run a manager there.
 func exchange(dir, next, aside string) error {
-	if info, err := os.Stat(dir); err == nil {
-		if st, ok := info.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
-			if err := os.Chown(next, int(st.Uid), int(st.Gid)); err != nil {
-				return err
-			}
-		}
+	to, err := heir(dir)
+	if err != nil {
+		return err
+	}
+	if err := handOver(next, to); err != nil {
+		return err
 	}
 	switch {
 	case aside != "":
@@ -132,5 +149,5 @@ func exchange(dir, next, aside string) error {
 		}
 		return fmt.Errorf("the restored state cannot take its place: %w", err)
 	}
-	return errors.Join(atomicfile.SyncDir(filepath.Dir(dir)), HandOver(dir))
+	return atomicfile.SyncDir(filepath.Dir(dir))
 }
