@@ -8,6 +8,7 @@ import (
 
 	"weir/internal/core/plan"
 	"weir/internal/core/policy/discipline"
+	"weir/internal/core/policy/framing"
 )
 
 // TestPacketShorterThanANegativeOverhead: frames of 42 bytes (ARP) on a link with
@@ -38,6 +39,40 @@ func TestPacketShorterThanANegativeOverhead(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestShortFrames: a packet socket sends frames that are nothing but an Ethernet header, 14 bytes.
+// A network card makes 60 of them. On a link without a framing they count as 14, so that the wire
+// has at most 60/14 times a max of them, which docs/security.md says; with `overhead: ethernet`
+// each counts what it takes, 84.
+func TestShortFrames(t *testing.T) {
+	const (
+		header = 14
+		padded = 60
+		limit  = 10 * mbit
+	)
+	for name, x := range map[string]struct {
+		counted int     // bytes of a frame
+		most    float64 // times the max, on the wire
+	}{"none": {header, 4.29}, "ethernet": {84, 1}} {
+		t.Run(name, func(t *testing.T) {
+			link := fairLink(100 * mbit)
+			var err error
+			if link.Framing, err = framing.Parse(name); err != nil {
+				t.Fatal(err)
+			}
+			s := simulate(link, plan.Class{ID: 1, Weight: 1, Max: limit})
+			s.send(traffic{id: 1, length: header, window: 1000})
+			s.settle()
+			s.run(2 * time.Second)
+			rate := s.result(t)[1].rate(1, 2*time.Second)
+			taken := rate / float64(x.counted) * max(padded, float64(x.counted)) / float64(limit)
+			t.Logf("counted %.3f Mbit/s, the wire carries %.3f times the max", rate/1e6, taken)
+			if taken > 1.01*x.most || taken < 0.98*x.most {
+				t.Errorf("the wire carries %.3f times the max, want %.2f", taken, x.most)
+			}
+		})
 	}
 }
 

@@ -113,6 +113,19 @@ func TestRemainsLeaveRoom(t *testing.T) {
 			t.Errorf("room for %d: %v, want %v", room, got, want)
 		}
 	}
+	// 96 workloads, of which 10 have left sockets in 500 cgroups each.
+	many, each := []owned{}, map[plan.ClassID]int{}
+	for i := range 5000 {
+		many = append(many, owned{id: uint64(1000 + i), class: plan.ClassID(1 + i%10)})
+	}
+	for _, o := range fitting(many, mostOwners-96) {
+		each[o.class]++
+	}
+	for class := range plan.ClassID(10) {
+		if each[class+1] != 400 {
+			t.Errorf("class %d has %d places, want 400", class+1, each[class+1])
+		}
+	}
 }
 
 // enter has a process stay in a cgroup until the test ends.
