@@ -29,8 +29,11 @@
  *
  * Users may have cgroups of their own to make (systemd's Delegate=), with such names, too, and would
  * fill the table: only those that root makes count. An engine that is not root's gives its containers
- * no CAP_NET_RAW over the host's network. A container's root that may make cgroups fills it all the
- * same; then what the agent knows takes the place of what is only born (Bind in internal/host/dataplane/mark/bypass/bypass.go).
+ * no CAP_NET_RAW over the host's network. The root of a container with writable cgroups makes them in
+ * a cgroup namespace of its own, and engines in the kernel's first: only these count. (On a host that
+ * is a container itself the options are refused once the agent knows the workload.) One that was given
+ * that namespace fills the table all the same; then what the agent knows takes the place of what is
+ * only born (Bind in internal/host/dataplane/mark/bypass/bypass.go).
  *
  * What it does not do: say anything about a socket that had the option before the program was
  * there, or, of a unit, before the unit was known.
@@ -48,6 +51,7 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 #define SOL_XDP 283
 #define XDP_TX_RING 3
 #define EPERM 1
+#define FIRST_CGROUPNS 0xEFFFFFFB /* PROC_CGROUP_INIT_INO of linux/proc_ns.h: its inode */
 
 struct socket {
 	struct sock *sk;
@@ -77,6 +81,18 @@ struct sock___net {
 
 struct kernfs_node___name {
 	const char *name;
+};
+
+struct cgroup_namespace {
+	struct ns_common ns;
+};
+
+struct nsproxy {
+	struct cgroup_namespace *cgroup_ns;
+};
+
+struct task_struct___nsproxy {
+	struct nsproxy *nsproxy;
 };
 
 #pragma clang attribute pop
@@ -170,8 +186,11 @@ int BPF_PROG(weir_born, struct cgroup *group, const char *path)
 	__u64 id = cgroup_id(group);
 	struct name name = {};
 	__u8 how = WEIR_BORN;
+	struct task_struct___nsproxy *maker = (void *)bpf_get_current_task();
 
 	if ((__u32)bpf_get_current_uid_gid()) /* a user's own engine opens no such sockets here */
+		return 0;
+	if (BPF_CORE_READ(maker, nsproxy, cgroup_ns, ns.inum) != FIRST_CGROUPNS)
 		return 0;
 	bpf_probe_read_kernel_str(name.text, sizeof(name.text), BPF_CORE_READ(node, name));
 	bpf_loop(NAME_SIZE, next_letter, &name, 0);

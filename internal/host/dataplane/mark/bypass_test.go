@@ -144,8 +144,8 @@ func TestContainersAreBornWithoutAWayPast(t *testing.T) {
 	leavesNothing(t, m, opts)
 }
 
-// Cgroups with names of containers, which a container may make that has cgroups of its own, or a user,
-// keep no workload out of the table. Those of a user are not in it.
+// Cgroups with names of containers keep no workload out of the table. Those that a user makes, or
+// the root of a container that has cgroups of its own, are not in it.
 func TestNamesOfContainersFillNoTable(t *testing.T) {
 	netnstest.Enter(t)
 	if err := bypass.Unsupported(); err != nil {
@@ -174,6 +174,9 @@ func TestNamesOfContainersFillNoTable(t *testing.T) {
 	if n := as(t, 1000, func() int { return born(1) }); n != 0 {
 		t.Errorf("a user's: %d in the table", n)
 	}
+	if n := elsewhere(t, func() int { return born(1) }); n != 0 {
+		t.Errorf("a container's, whose cgroups are its own: %d in the table", n)
+	}
 	const room = 4096 // WEIR_OWNERS
 	if n := born(room); n != room-1 {
 		t.Errorf("root's: %d in the table, want %d", n, room-1)
@@ -200,6 +203,25 @@ func as(t *testing.T, uid int, do func() int) int {
 	set(uid)
 	defer set(0)
 	return do()
+}
+
+// elsewhere does something as root in a cgroup namespace of its own, as a container has.
+func elsewhere(t *testing.T, do func() int) (n int) {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() {
+		defer close(ended)     // of a test that has failed, too
+		runtime.LockOSThread() // and not unlocked: the thread ends with its namespace
+		err := unix.Unshare(unix.CLONE_NEWCGROUP)
+		if err == nil {
+			n = do()
+		}
+		ended <- err
+	}()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // A cgroup that is gone leaves the table.
