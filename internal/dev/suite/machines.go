@@ -97,7 +97,7 @@ func (m machines) weir(name string, args ...string) step {
 // version 2.
 func (m machines) devices() []step {
 	return []step{
-		alone(m.tests("7.3", "host/doctor", "-test.run", "^Test(Losses|LossesInSharedBlocks|TunnelLosesClasses|UsersOfTheMark|SkippedFilters)$")),
+		alone(m.tests("7.3", "host/doctor", "-test.run", "^Test(Losses|LossesInSharedBlocks|TunnelLosesClasses|UsersOfTheMark|MarkOfWireGuard|SkippedFilters)$")),
 		alone(m.tests("7.3", "host/discover", "-test.run", "^TestNetns")),
 		alone(m.tests("7.3", "base/cgroup", "-test.run", "^TestInner$")),
 	}

@@ -180,6 +180,11 @@ func lookMarks(ctx context.Context) Marks {
 		unread("policies of IPsec", err)
 	}
 	m.add(secured)
+	tunnels, err := lookWireGuardMarks()
+	if err != nil {
+		unread("marks of WireGuard", err)
+	}
+	m.add(tunnels)
 	return m
 }
 

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
 	"weir/internal/host/dataplane/device/netnstest"
 )
 
@@ -48,5 +51,31 @@ func TestUsersOfTheMark(t *testing.T) {
 	}
 	if tried < 3 {
 		t.Error("the test shows little")
+	}
+}
+
+// A WireGuard device gives its packets a mark that no rule compares: its bits are another's, too.
+func TestMarkOfWireGuard(t *testing.T) {
+	ns := netnstest.Enter(t)
+	if out, err := exec.Command("ip", "link", "add", "wg0", "type", "wireguard").CombinedOutput(); err != nil {
+		t.Skipf("skipped: this kernel has no WireGuard: %s", out)
+	}
+	if left := lookMarks(context.Background()); len(left.Users)+len(left.Unread) > 0 {
+		t.Errorf("a device without a mark: %+v", left)
+	}
+	const mark = 0xca6c
+	if _, err := askWireGuard(wgSetDevice, unix.NLM_F_ACK, nl.NewRtAttr(wgName, nl.ZeroTerminated("wg0")), nl.NewRtAttr(wgMark, nl.Uint32Attr(mark))); err != nil {
+		t.Fatal(err)
+	}
+	found := lookMarks(context.Background())
+	if got := summary(found.Users); got != "w 0xca6c" || len(found.Unread) > 0 {
+		t.Errorf("%q, %v", got, found.Unread)
+	}
+	if taken := (Host{Marks: found}).takenMarks(); taken != mark {
+		t.Errorf("taken are %#x, want %#x", taken, mark)
+	}
+	ns.Run("ip", "link", "del", "wg0")
+	if left := lookMarks(context.Background()).Users; len(left) > 0 {
+		t.Errorf("%+v after it is gone", left)
 	}
 }
