@@ -44,7 +44,7 @@ var observers = []string{"internal/lab/meter"}
 
 // pureNames are the packages outside of core that are functions of their arguments too, with
 // what lies below them, wherever they stand.
-var pureNames = []string{"decide", "guest", "moves", "optimize", "planning", "translate", "usage"}
+var pureNames = []string{"decide", "guest", "move", "moves", "optimize", "planning", "translate", "usage"}
 
 // clusterLibraries are what only kube may import: they are large, and weir runs as root.
 var clusterLibraries = []string{"k8s.io", "sigs.k8s.io", "github.com/containerd/nri", "github.com/containerd/ttrpc"}
@@ -63,7 +63,7 @@ var pureLibraries = []string{"go.yaml.in/yaml/v3", // a text's syntax tree
 
 // pureCalls are the functions of packages that do I/O which pure packages call: these are
 // functions of their arguments too. Types are everywhere.
-var pureCalls = []string{"internal/api.LinkName", "internal/api.Mistake", "internal/api.NoRoom", "internal/api.PolicyOf", "internal/api.RoundedDown", "internal/config.CheckName", "internal/config.CheckPodName", "internal/config.DefaultLink", "internal/cluster/warrant.Deny"}
+var pureCalls = []string{"internal/api.LinkName", "internal/api.Mistake", "internal/api.NoRoom", "internal/api.PolicyOf", "internal/api.RoundedDown", "internal/config.CheckName", "internal/config.CheckPodName", "internal/config.DefaultLink"}
 
 var (
 	// The clock; durations and the like are values.

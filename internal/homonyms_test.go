@@ -24,8 +24,8 @@ var mirrored = []string{"Allocation", "Automatic", "Authority", "Cancellation", 
 // owed are the other names of exported types that wings have in common: each is to be another word,
 // and none is added.
 var owed = []string{
-	"Apply", "Area", "Bed", "Bind", "Cable", "Change", "Claim", "Clock", "Command", "Cost", "Data", "Decision", "Device", "End", "Engine", "Entry",
-	"Fault", "File", "Finding", "Grant", "Heard", "Host", "InUseError", "Info", "Interval", "Ledger", "Limit", "Limits", "Lines", "Losses", "Manifest",
+	"Apply", "Area", "Bed", "Bind", "Cable", "Change", "Claim", "Clock", "Command", "Cost", "Data", "Decision", "Device", "Engine", "Entry",
+	"Fault", "File", "Finding", "Grant", "Heard", "Host", "InUseError", "Info", "Interval", "Limit", "Limits", "Lines", "Losses", "Manifest",
 	"Message", "Meter", "Move", "Order", "Outcome", "Paper", "Part", "Peer", "Phase", "Place", "Placement", "Point", "Ports", "Problem",
 	"Program", "QoS", "Refusal", "RefusedError", "Report", "Request", "Sample", "Score", "Settings", "Size", "Slots", "Snapshot", "Socket", "Source",
 	"State", "Step", "Subject", "Table", "Target", "Traffic", "Verdict", "World",

@@ -28,7 +28,7 @@ var speakHTTP = map[string]string{
 	"internal/cluster/node/images/registry.go":    "a proxy between the engine and the manager's image registry",
 	"internal/cluster/node/images/order.go":       "asks the manager whether its image registry is there",
 	"internal/cluster/migrate/registry":           "an image registry, whose protocol has statuses",
-	"internal/cluster/migrate/remote":             "the protocol between nodes; a definite answer has a migrate.Error with its own code",
+	"internal/cluster/migrate/remote":             "the protocol between nodes; a definite answer has a move.Error with its own code",
 }
 
 // sentences are the functions that may look at the text of an error or a message, as

@@ -28,18 +28,16 @@ func (m *Manager) cancelMove(id string, dryRun bool, now time.Time) (api.Cancell
 	if err != nil {
 		return api.Cancellation{}, err
 	}
-	conflict := func(msg, remedy string) (api.Cancellation, error) {
-		return api.Cancellation{}, &refusal.Error{Kind: refusal.Conflict, Field: "move", Value: mv.ID, Msg: msg, Remedy: remedy}
+	if err := mv.Cancellable(); err != nil {
+		return api.Cancellation{}, err
 	}
 	result := api.Cancellation{DryRun: dryRun}
 	switch {
-	case mv.Final():
-		return conflict("has ended already: "+string(mv.State), "")
 	case mv.Cancel != nil && mv.Cancel.Answer != "":
-		return conflict(mv.Cancel.Answer, "wait for its end, and move the container back")
+		return api.Cancellation{}, &refusal.Error{Kind: refusal.Conflict, Field: "move", Value: mv.ID, Msg: mv.Cancel.Answer, Remedy: "wait for its end, and move the container back"}
 	case mv.State == wire.MoveWaiting:
 		result.Effect, result.Text = "ended", "nothing was begun"
-	case m.listens(mv.From, now):
+	case m.nodes[mv.From].Up(now):
 		result.Effect = "asked"
 		result.Text = fmt.Sprintf("%s is asked to go back; it does unless the copy on %s was confirmed before", mv.From, mv.To)
 	default:
@@ -58,18 +56,16 @@ func (m *Manager) cancelMove(id string, dryRun bool, now time.Time) (api.Cancell
 // cancel asks the source of a move that is under way to go back; at once says that the
 // move ends here without waiting for it. The lock is held.
 func (m *Manager) cancel(mv *moves.Move, why string, atOnce bool, now time.Time) error {
-	if m.members.Has(mv.From) && mv.UnderWay() {
+	if m.members.Has(mv.From) && mv.State.UnderWay() {
 		next := *mv
 		next.Cancel = &moves.Cancellation{Asked: now.UTC(), Why: why}
 		c := &change{}
 		if err := m.send(c, mv.From, fmt.Sprintf("%s/cancel-%d", mv.ID, now.UnixNano()), wire.Cancel{Move: mv.ID, Node: mv.From, Why: why}, now); err != nil {
 			return err
 		}
-		bucketMoves.Put(&c.Change, next.ID, &next)
-		if err := m.write(c); err != nil {
+		if err := m.keep(c, mv, next); err != nil {
 			return err
 		}
-		*mv = next
 		m.log.Info("move is to be cancelled", "move", mv.ID, "container", mv.Container, "from", mv.From, "to", mv.To, "why", why)
 	}
 	if atOnce {
@@ -78,10 +74,10 @@ func (m *Manager) cancel(mv *moves.Move, why string, atOnce bool, now time.Time)
 	return nil
 }
 
-// forsake ends all that has to do with a node that was removed: its moves, the places
+// dismiss ends all that has to do with a node that was removed: its moves, the places
 // that it asked for or was to give, the policies that it was to apply. What other nodes
 // have of its containers is settled by their journals and leases. The lock is held.
-func (m *Manager) forsake(node string, now time.Time) {
+func (m *Manager) dismiss(node string, now time.Time) {
 	why := "because node " + node + " was removed from the cluster"
 	for _, mv := range moves.ByAge(m.moves) {
 		if mv.From == node || mv.To == node {

@@ -112,12 +112,12 @@ func (m *Manager) dispatch(now time.Time) {
 		if !ready {
 			continue
 		}
-		if quiet := m.opts.Automatic.QuietNow(now); quiet != "" && mv.Unbidden() {
+		if quiet := m.opts.Automatic.QuietNow(now); quiet != "" && mv.Automatic() {
 			m.end(mv, wire.MoveCancelled, quiet+" have begun", now)
 			continue
 		}
 		target := m.nodes[mv.To]
-		if !m.listens(mv.To, now) { // it may come back, and after a restart all have to
+		if !m.nodes[mv.To].Up(now) { // it may come back, and after a restart all have to
 			if now.Sub(mv.Created) > moves.OrderLife {
 				m.end(mv, wire.MoveCancelled, "node "+mv.To+" is not heard of any more", now)
 			}
@@ -132,11 +132,9 @@ func (m *Manager) dispatch(now time.Time) {
 			m.end(mv, wire.MoveCancelled, err.Error(), now)
 			continue
 		}
-		bucketMoves.Put(&c.Change, next.ID, &next)
-		if m.write(c) != nil {
+		if m.keep(c, mv, next) != nil {
 			return
 		}
-		*mv = next
 		if !mv.DryRun {
 			held.Take(mv)
 		}
@@ -149,12 +147,9 @@ func (m *Manager) dispatch(now time.Time) {
 func (m *Manager) end(mv *moves.Move, state wire.MoveState, why string, now time.Time) {
 	next := *mv
 	next.State, next.Error, next.Ended = state, why, now.UTC()
-	c := &change{}
-	bucketMoves.Put(&c.Change, next.ID, &next)
-	if m.write(c) != nil {
+	if m.keep(&change{}, mv, next) != nil {
 		return
 	}
-	*mv = next
 	m.log.Warn("move "+string(state), "move", mv.ID, "container", mv.Container, "from", mv.From, "to", mv.To, "why", why)
 	m.advance(mv.Place, now)
 	m.notify()
@@ -166,11 +161,11 @@ func (m *Manager) expire(now time.Time) {
 	var ended []*moves.Move
 	for _, mv := range m.moves {
 		switch {
-		case mv.Final():
+		case mv.State.Final():
 			ended = append(ended, mv)
 		case mv.State == wire.MoveOrdered && now.Sub(mv.Deadline) > time.Minute:
 			m.end(mv, wire.MoveExpired, "node "+mv.From+" has not begun in time; is its agent running?", now)
-		case mv.UnderWay():
+		case mv.State.UnderWay():
 			if state, why := mv.Overdue(now, m.started); why != "" {
 				m.end(mv, state, why, now)
 			}
@@ -196,7 +191,7 @@ func (m *Manager) remind(now time.Time) {
 	}
 	c := &change{}
 	for _, mv := range moves.ByAge(m.moves) {
-		if mv.UnderWay() && now.Sub(mv.Heard) > moves.RemindAfter && m.listens(mv.From, now) {
+		if mv.State.UnderWay() && now.Sub(mv.Heard) > moves.RemindAfter && m.nodes[mv.From].Up(now) {
 			mv.Sent++
 			mv.Heard = now.UTC()
 			if err := m.send(c, mv.From, fmt.Sprintf("%s/%d", mv.ID, mv.Sent), &mv.Move, now); err != nil {
@@ -205,7 +200,7 @@ func (m *Manager) remind(now time.Time) {
 		}
 	}
 	for _, a := range m.applies {
-		if now.Sub(a.Heard) > moves.RemindAfter && m.listens(a.Node, now) {
+		if now.Sub(a.Heard) > moves.RemindAfter && m.nodes[a.Node].Up(now) {
 			a.Sent++
 			a.Heard = now.UTC()
 			if err := m.send(c, a.Node, fmt.Sprintf("%s/%d", a.ID, a.Sent), &a.Apply, now); err != nil {
@@ -215,9 +210,6 @@ func (m *Manager) remind(now time.Time) {
 	}
 	_ = m.write(c)
 }
-
-// listens reports whether a node was heard of lately. The lock is held.
-func (m *Manager) listens(name string, now time.Time) bool { return m.nodes[name].Up(now) }
 
 // rejection returns the part of a report to remember, nil if it is no refusal. The lock is
 // held.
@@ -243,16 +235,13 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 	if !ok {
 		return nil
 	}
-	c := &change{}
-	if next.Final() {
+	if next.State.Final() {
 		next.Refusal = m.rejection(mv, r)
 	}
-	bucketMoves.Put(&c.Change, next.ID, &next)
-	if err := m.write(c); err != nil {
+	if err := m.keep(&change{}, mv, next); err != nil {
 		return err
 	}
-	*mv = next
-	if mv.Final() {
+	if mv.State.Final() {
 		if mv.State == wire.MoveDone && !mv.DryRun {
 			m.relocate(mv)
 		}
@@ -312,7 +301,7 @@ func (m *Manager) openMoves() (waiting, running int) {
 		switch {
 		case mv.State == wire.MoveWaiting:
 			waiting++
-		case mv.UnderWay():
+		case mv.State.UnderWay():
 			running++
 		}
 	}

@@ -3,10 +3,10 @@
 package manager
 
 import (
-	"errors"
 	"time"
 
 	"weir/internal/cluster/manager/moves"
+	"weir/internal/core/refusal"
 	"weir/internal/core/wire"
 )
 
@@ -21,7 +21,7 @@ func (m *Manager) grant(node string, f wire.Manifest, now time.Time) (wire.Grant
 	defer m.mu.Unlock()
 	mv := m.moves[f.Move]
 	err := moves.Grantable(mv, node, f, now)
-	if errors.Is(err, moves.ErrTurn) {
+	if refusal.Is(err, refusal.Busy) {
 		m.log.Info("grant asked for a move that is waiting", "node", node, "move", f.Move, "container", f.Container)
 		return wire.GrantAnswer{}, err
 	}
@@ -32,12 +32,9 @@ func (m *Manager) grant(node string, f wire.Manifest, now time.Time) (wire.Grant
 	if mv.Manifest == nil {
 		next := *mv
 		next.Manifest, next.Heard = &f, now.UTC()
-		c := &change{}
-		bucketMoves.Put(&c.Change, next.ID, &next)
-		if err := m.write(c); err != nil {
+		if err := m.keep(&change{}, mv, next); err != nil {
 			return wire.GrantAnswer{}, err
 		}
-		*mv = next
 		m.log.Info("move granted", "move", mv.ID, "container", mv.Container, "id", f.ContainerID, "image", f.ImageID, "digest", f.Digest, "parts", f.Parts)
 	}
 	g := wire.Grant{Manifest: *mv.Manifest, From: mv.From, To: mv.To, Registry: mv.Registry, Deadline: mv.Deadline, Change: m.wanted(mv)}
@@ -76,12 +73,9 @@ func (m *Manager) arrived(r wire.Arrived, now time.Time) error {
 	}
 	next := *mv
 	next.Arrived, next.Unmet = now.UTC(), wire.Clip(r.Error, wire.MaxText)
-	c := &change{}
-	bucketMoves.Put(&c.Change, next.ID, &next)
-	if err := m.write(c); err != nil {
+	if err := m.keep(&change{}, mv, next); err != nil {
 		return err
 	}
-	*mv = next
 	if r.Error != "" {
 		m.log.Warn("policy was refused", "node", r.Node, "workload", mv.Container, "move", mv.ID, "err", r.Error)
 	} else {

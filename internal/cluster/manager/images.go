@@ -63,7 +63,7 @@ func (m *Manager) access(node string) (list []access.Right) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, mv := range m.moves {
-		if mv.UnderWay() && !mv.DryRun && (mv.From == node || mv.To == node) {
+		if mv.State.UnderWay() && !mv.DryRun && (mv.From == node || mv.To == node) {
 			list = append(list, access.Right{Move: mv.ID, Source: mv.From == node})
 		}
 	}

@@ -91,7 +91,7 @@ func (m *Manager) drop(name string) (api.Node, error) {
 	}
 	delete(m.nodes, name)
 	m.log.Info("node removed", "node", name)
-	m.forsake(name, now)
+	m.dismiss(name, now)
 	return view, nil
 }
 
@@ -114,7 +114,7 @@ func (m *Manager) movesSince(t time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, mv := range m.moves {
-		if !mv.Final() && mv.Created.Before(t) {
+		if !mv.State.Final() && mv.Created.Before(t) {
 			return true
 		}
 	}

@@ -59,7 +59,7 @@ func TestMovesThatStandStillEnd(t *testing.T) {
 		if err := b.reported(r, b.now); err != nil {
 			t.Fatal(err)
 		}
-		if still.Final() && ended == 0 {
+		if still.State.Final() && ended == 0 {
 			ended = b.now.Sub(begun)
 		}
 	}
@@ -174,7 +174,7 @@ func TestNodeWithMovesIsRemoved(t *testing.T) {
 	}
 	b.state(from, wire.MoveCancelled)
 	b.state(to, wire.MoveCancelled)
-	if other.Final() {
+	if other.State.Final() {
 		t.Errorf("%+v", other)
 	}
 	told := false

@@ -139,13 +139,13 @@ func (m *Manager) advance(id string, now time.Time) {
 	for _, id := range p.Moves {
 		switch mv := m.moves[id]; {
 		case mv == nil || mv.State == wire.MoveDone:
-		case mv.Final():
+		case mv.State.Final():
 			next.Close(fmt.Sprintf("move %s of %s to %s ended as %s: %s", mv.ID, mv.Container, mv.To, mv.State, mv.Error), now)
 		default:
 			return
 		}
 	}
-	if !next.Final() {
+	if !next.State.Final() {
 		m.settle(c, p, &next, now)
 	}
 	if next.State == p.State {

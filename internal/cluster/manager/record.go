@@ -11,6 +11,17 @@ import (
 	"weir/internal/core/wire"
 )
 
+// keep writes down what a move has become, with the rest of a change, and has it be that. The
+// lock is held.
+func (m *Manager) keep(c *change, mv *moves.Move, next moves.Move) error {
+	bucketMoves.Put(&c.Change, next.ID, &next)
+	if err := m.write(c); err != nil {
+		return err
+	}
+	*mv = next
+	return nil
+}
+
 // record writes to the audit log what becomes of moves in a change that was just
 // written. Requests have lines of their own (rest.API), so a move that a person asked
 // for has none before it is ordered. The lock is held; m.moves is as it was before.

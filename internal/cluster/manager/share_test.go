@@ -41,7 +41,7 @@ func TestFakeProgressEnds(t *testing.T) {
 		b := newBed(t, "a", "b", "x")
 		b.db.NoSync() // this does not test the kernel's disk
 		mv, begun := b.order("web", "x", "b"), b.now
-		for n := uint64(1); !mv.Final() && b.now.Sub(begun) < moves.Longest+time.Minute; n++ {
+		for n := uint64(1); !mv.State.Final() && b.now.Sub(begun) < moves.Longest+time.Minute; n++ {
 			b.pass(30 * time.Second)
 			b.pretend(mv, n, how)
 		}
@@ -71,7 +71,7 @@ func TestOneNodeStopsNobody(t *testing.T) {
 	for n := uint64(1); n < 3*60; n++ { // an hour and a half: the first ends as lost, the second is ordered
 		b.pass(30 * time.Second)
 		b.pretend(theirs[0], n%2, "growth") // no further
-		if theirs[1].UnderWay() {
+		if theirs[1].State.UnderWay() {
 			b.pretend(theirs[1], n, "growth")
 		}
 	}
@@ -113,7 +113,7 @@ func TestOneNodeDoesNotStopTheAutomaticMode(t *testing.T) {
 	for range 30 {
 		look()
 		for _, mv := range moves.ByAge(b.moves) {
-			if mv.From == "x" && mv.UnderWay() && len(b.moves) < 40 { // it refuses each, at once
+			if mv.From == "x" && mv.State.UnderWay() && len(b.moves) < 40 { // it refuses each, at once
 				b.report(mv, "pre-flight", wire.MoveRefused)
 			}
 		}

@@ -30,7 +30,7 @@ func (m *Manager) Cluster(context.Context) (api.Cluster, error) {
 	c := api.Cluster{Version: m.opts.Version, Started: m.started.UTC(), Address: m.Addr(), Bus: m.opts.Bus.String(), BusUp: up,
 		Registry: m.opts.Registry, Nodes: m.members.Len(), Automatic: m.automaticView(), Refused: m.refused.Load()}
 	for _, name := range m.members.Names() {
-		if m.listens(name, now) {
+		if m.nodes[name].Up(now) {
 			c.NodesUp++
 		}
 	}
@@ -105,7 +105,7 @@ func (m *Manager) Containers(context.Context) ([]api.ClusterContainer, error) {
 	defer m.mu.Unlock()
 	moving := map[string]string{}
 	for _, mv := range m.moves {
-		if mv.UnderWay() && !mv.DryRun {
+		if mv.State.UnderWay() && !mv.DryRun {
 			moving[mv.From+"/"+mv.Container] = mv.ID
 		}
 	}
@@ -220,7 +220,7 @@ func (m *Manager) Migrate(ctx context.Context, req api.MoveRequest, dryRun bool)
 	for {
 		m.mu.Lock()
 		now, changed := m.moves[mv.ID], m.changed
-		if now == nil || now.Final() {
+		if now == nil || now.State.Final() {
 			defer m.mu.Unlock()
 			if now != nil {
 				mv = m.moveView(now)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"weir/internal/cluster/move"
 )
 
 // refusable bounds how many findings are listed: a hostile source may send many.
@@ -44,7 +46,7 @@ func NotAccepted(list []Finding) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return &Error{Code: CodeNotAccepted, Msg: joined(list)}
+	return &move.Error{Code: move.CodeNotAccepted, Msg: joined(list)}
 }
 
 // Refusal is nil for no findings, else one definite answer with all of them: the step is not
@@ -53,7 +55,7 @@ func Refusal(list []Finding) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return &Error{Code: CodeRefused, Msg: joined(list)}
+	return &move.Error{Code: move.CodeRefused, Msg: joined(list)}
 }
 
 func joined(list []Finding) string {

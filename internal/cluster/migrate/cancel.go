@@ -4,14 +4,11 @@ package migrate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-)
 
-// ErrDecided says that a migration cannot be cancelled any more: the target was told, or
-// is being told, to keep its copy.
-var ErrDecided = errors.New("too late: the target has been told to keep its copy")
+	"weir/internal/cluster/move"
+)
 
 // decision is the point of no return of a migration. Cancel and the record KindConfirm
 // exclude each other: the one that comes first wins.
@@ -22,15 +19,17 @@ type decision struct {
 	stop      context.CancelCauseFunc // ends the steps before the decision; nil while none is taken
 }
 
-// Cancel has the migration go back to its source, unless it is decided (ErrDecided). It
+// Cancel has the migration go back to its source, unless the target was told to keep its copy. It
 // may be called from any goroutine, more than once, and returns at once. What it asks
 // for need not be written down: an agent that dies before the decision goes back anyway.
 func (j *Journal) Cancel(why string) error {
 	d := &j.decision
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.confirmed {
-		return ErrDecided
+	c := move.Question{By: move.Source, Step: move.Cancel}
+	c.Note(d.confirmed, move.Decided)
+	if _, err := c.Take(); err != nil {
+		return err
 	}
 	if d.cancelled == nil {
 		d.cancelled = fmt.Errorf("cancelled: %s", why)
@@ -76,7 +75,7 @@ func (j *Journal) decide() error {
 	}
 	d.confirmed = true
 	d.mu.Unlock()
-	err := j.Append(Record{Kind: KindConfirm})
+	err := j.Append(Entry{Kind: KindConfirm})
 	if err != nil {
 		d.mu.Lock()
 		d.confirmed = false

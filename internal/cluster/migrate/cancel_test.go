@@ -7,15 +7,17 @@ import (
 	"errors"
 	"sync"
 	"testing"
+
+	"weir/internal/cluster/move"
 )
 
 // TestCancelOrDecide: of a cancellation and the decision, the first wins, for the
 // journal that is open and for a process that reads it later.
 func TestCancelOrDecide(t *testing.T) {
 	d := Journals{Dir: t.TempDir()}
-	begin := func(move string) *Journal {
+	begin := func(id string) *Journal {
 		t.Helper()
-		j, err := d.Begin(Order{Move: move})
+		j, err := d.Begin(Order{Move: id})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,10 +34,10 @@ func TestCancelOrDecide(t *testing.T) {
 	}
 
 	j = begin("first-decided")
-	if err := errors.Join(j.decide(), j.decide()); err != nil || len(j.Records()) != 2 {
-		t.Errorf("%v, %d records", err, len(j.Records()))
+	if err := errors.Join(j.decide(), j.decide()); err != nil || len(j.Entries()) != 2 {
+		t.Errorf("%v, %d records", err, len(j.Entries()))
 	}
-	if err := j.Cancel("too late"); !errors.Is(err, ErrDecided) {
+	if err := j.Cancel("too late"); move.CodeOf(err) != move.CodeRefused {
 		t.Error(err)
 	}
 	_ = j.Close()
@@ -43,7 +45,7 @@ func TestCancelOrDecide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Cancel("after a restart"); !errors.Is(err, ErrDecided) {
+	if err := j.Cancel("after a restart"); move.CodeOf(err) != move.CodeRefused {
 		t.Error(err)
 	}
 

@@ -25,6 +25,7 @@ import (
 
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -200,7 +201,7 @@ func (n faulty) Lacking(ctx context.Context, o migrate.Order) ([]migrate.Finding
 	return n.now().Lacking(ctx, o)
 }
 
-func (n faulty) Do(ctx context.Context, step migrate.Step, o migrate.Order) (out migrate.Outcome, err error) {
+func (n faulty) Do(ctx context.Context, step move.Step, o migrate.Order) (out migrate.Outcome, err error) {
 	err = n.call(n.node, string(step), func() error {
 		out, err = n.now().Do(ctx, step, o)
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -21,12 +22,12 @@ type orphaned struct {
 	cut *atomic.Bool
 }
 
-func (n orphaned) Do(ctx context.Context, step migrate.Step, o migrate.Order) (migrate.Outcome, error) {
+func (n orphaned) Do(ctx context.Context, step move.Step, o migrate.Order) (migrate.Outcome, error) {
 	if n.cut.Load() {
 		return migrate.Outcome{}, errFault
 	}
 	out, err := n.Node.Do(ctx, step, o)
-	if step == migrate.StepRestore && err == nil {
+	if step == move.Restore && err == nil {
 		_ = n.bed.agent(n.Name()).Close() // its clock is dead too
 		n.cut.Store(true)
 		err = errFault

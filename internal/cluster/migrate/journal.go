@@ -18,6 +18,7 @@ import (
 
 	"weir/internal/base/atomicfile"
 	"weir/internal/base/safepath"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -38,8 +39,8 @@ const (
 	KindEnd       Kind = "end"       // with the state that came of it
 )
 
-// Record is one line of a journal.
-type Record struct {
+// Entry is one line of a journal.
+type Entry struct {
 	At       time.Time      `json:"at"`
 	Kind     Kind           `json:"kind"`
 	Order    *Order         `json:"order,omitempty"`
@@ -57,7 +58,7 @@ type Record struct {
 // it is open.
 type Journal struct {
 	file     *os.File
-	records  []Record
+	records  []Entry
 	decision decision
 }
 
@@ -82,7 +83,7 @@ func (d Journals) Begin(o Order) (*Journal, error) {
 		return nil, fmt.Errorf("begin the journal: %w", err)
 	}
 	j := &Journal{file: f}
-	err = errors.Join(j.lock(), atomicfile.SyncDir(d.Dir), j.Append(Record{Kind: KindBegin, Order: &o}))
+	err = errors.Join(j.lock(), atomicfile.SyncDir(d.Dir), j.Append(Entry{Kind: KindBegin, Order: &o}))
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -180,7 +181,7 @@ func (j *Journal) read() error {
 		}
 	}
 	for line := range bytes.Lines(text[:whole]) {
-		var r Record
+		var r Entry
 		if err := json.Unmarshal(line, &r); err != nil {
 			return fmt.Errorf("%s: %w", j.file.Name(), err)
 		}
@@ -196,7 +197,7 @@ func (j *Journal) read() error {
 }
 
 // Append writes a record down for good.
-func (j *Journal) Append(r Record) error {
+func (j *Journal) Append(r Entry) error {
 	if r.At.IsZero() {
 		r.At = time.Now().UTC()
 	}
@@ -217,8 +218,8 @@ func (j *Journal) Append(r Record) error {
 // Order returns the order that the migration began with.
 func (j *Journal) Order() Order { return *j.records[0].Order }
 
-// Records returns all records so far.
-func (j *Journal) Records() []Record { return j.records }
+// Entries returns all records so far.
+func (j *Journal) Entries() []Entry { return j.records }
 
 // Close lets others work with the journal.
 func (j *Journal) Close() error { return j.file.Close() }
@@ -261,7 +262,7 @@ func (j *Journal) Phase() Phase {
 func (j *Journal) frozen() (since time.Time) {
 	for _, r := range j.records {
 		switch {
-		case r.Step == string(StepFreeze) && since.IsZero():
+		case r.Step == string(move.Freeze) && since.IsZero():
 			since = r.At
 		case r.Kind == KindConfirmed, r.Kind == KindThawed:
 			return time.Time{}
@@ -273,7 +274,7 @@ func (j *Journal) frozen() (since time.Time) {
 // restoring says since when the target may have a copy; zero if it never was told to.
 func (j *Journal) restoring() (since time.Time) {
 	for _, r := range j.records {
-		if r.Step == string(StepRestore) {
+		if r.Step == string(move.Restore) {
 			since = r.At // the last: its answer, or that it did not come
 		}
 	}

@@ -25,7 +25,7 @@ func TestAJournalIsReadAsItWasWritten(t *testing.T) {
 		{KindThawed, PhaseDiscarding}, {KindEnd, PhaseOver},
 	}
 	for _, p := range phases {
-		if err := j.Append(Record{Kind: p.kind, Node: "a", Step: "restore", Err: "why"}); err != nil {
+		if err := j.Append(Entry{Kind: p.kind, Node: "a", Step: "restore", Err: "why"}); err != nil {
 			t.Fatal(err)
 		}
 		if got := j.Phase(); got != p.want {
@@ -75,7 +75,7 @@ func TestAJournalSurvivesACrashInALine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Append(Record{Kind: KindConfirm}); err != nil {
+	if err := j.Append(Entry{Kind: KindConfirm}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := j.file.WriteString(`{"kind":"confir`); err != nil {
@@ -89,12 +89,12 @@ func TestAJournalSurvivesACrashInALine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	if err := j.Append(Record{Kind: KindConfirmed}); err != nil {
+	if err := j.Append(Entry{Kind: KindConfirmed}); err != nil {
 		t.Fatal(err)
 	}
 	again := &Journal{file: j.file}
-	if err := again.read(); err != nil || again.Phase() != PhaseForgetting || len(again.Records()) != 3 {
-		t.Errorf("phase %d of %d records: %v", again.Phase(), len(again.Records()), err)
+	if err := again.read(); err != nil || again.Phase() != PhaseForgetting || len(again.Entries()) != 3 {
+		t.Errorf("phase %d of %d records: %v", again.Phase(), len(again.Entries()), err)
 	}
 }
 

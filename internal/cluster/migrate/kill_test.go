@@ -24,6 +24,7 @@ import (
 	"weir/internal/base/nsthread"
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -363,8 +364,8 @@ type abandoned struct {
 	gone chan bool
 }
 
-func (n abandoned) Do(ctx context.Context, step migrate.Step, o migrate.Order) (migrate.Outcome, error) {
-	if step != migrate.StepFreeze {
+func (n abandoned) Do(ctx context.Context, step move.Step, o migrate.Order) (migrate.Outcome, error) {
+	if step != move.Freeze {
 		return n.Node.Do(ctx, step, o)
 	}
 	go func() { _, _ = n.Node.Do(context.Background(), step, o) }()

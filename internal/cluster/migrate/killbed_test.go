@@ -26,6 +26,7 @@ import (
 	"weir/internal/cluster/migrate/docker"
 	"weir/internal/cluster/migrate/podman"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -110,17 +111,8 @@ func (permissive) Describe(*remote.Warrant, string) error       { return nil }
 func (permissive) Lacking(*remote.Warrant, migrate.Order) error { return nil }
 func (permissive) Admit(*remote.Warrant) error                  { return nil }
 func (permissive) Copy(string) error                            { return nil }
-func (permissive) passage(o migrate.Order) (remote.Passage, error) {
+func (permissive) Take(_ remote.Verb, _ move.Step, _ string, o migrate.Order) (remote.Passage, error) {
 	return remote.Passage{Order: o, Done: func(_ migrate.Outcome, err error) error { return err }}, nil
-}
-func (p permissive) Step(_ migrate.Step, o migrate.Order) (remote.Passage, error) {
-	return p.passage(o)
-}
-func (p permissive) Part(_ remote.Verb, _ migrate.Part, o migrate.Order) (remote.Passage, error) {
-	return p.passage(o)
-}
-func (p permissive) Running(_ remote.Verb, o migrate.Order) (remote.Passage, error) {
-	return p.passage(o)
 }
 
 func (m *machine) must(err error) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -147,7 +148,7 @@ func (s *struck) revived() {
 	s.dead = make(chan bool)
 }
 
-func (n hitNode) Do(_ context.Context, step migrate.Step, o migrate.Order) (out migrate.Outcome, err error) {
+func (n hitNode) Do(_ context.Context, step move.Step, o migrate.Order) (out migrate.Outcome, err error) {
 	agent := n.m.now()
 	err = n.call(string(step), func(ctx context.Context) error {
 		out, err = agent.Do(ctx, step, o)

@@ -5,6 +5,8 @@ package migrate
 import (
 	"errors"
 	"slices"
+
+	"weir/internal/cluster/move"
 )
 
 // passing lists the codes of findings that may be gone when a pre-flight is made
@@ -22,8 +24,8 @@ func Lasting(err error) string {
 			}
 		}
 	}
-	var definite *Error
-	if errors.As(err, &definite) && definite.Code == CodeNotAccepted {
+	var definite *move.Error
+	if errors.As(err, &definite) && definite.Code == move.CodeNotAccepted {
 		return string(definite.Code)
 	}
 	return ""

@@ -4,20 +4,16 @@ package migrate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
-	"weir/internal/base/atomicfile"
-	"weir/internal/base/safepath"
+	"weir/internal/base/statefile"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -30,7 +26,7 @@ import (
 type Local struct {
 	name   string
 	engine Engine
-	dir    string
+	files  statefile.Folder[incoming]
 	log    *slog.Logger
 
 	mu      sync.Mutex
@@ -38,23 +34,14 @@ type Local struct {
 	closing bool
 }
 
-// fate of a copy.
-type fate string
-
-const (
-	fateProbation fate = "probation" // it is held, and ends at its time
-	fateConfirmed fate = "confirmed" // it is the container
-	fateDiscarded fate = "discarded" // it must not run, whatever order comes late
-)
-
 // incoming is this node's record of a copy.
 type incoming struct {
 	mu    sync.Mutex // one step at a time
 	timer *time.Timer
 
-	Fate  fate      `json:"fate"`
-	Until time.Time `json:"until"` // end of the probation
-	Order Order     `json:"order"`
+	Fate  move.State `json:"fate"`
+	Until time.Time  `json:"until"` // end of the probation
+	Order Order      `json:"order"`
 }
 
 // forgetCopies is how long a node remembers what became of a copy, in case an order
@@ -64,39 +51,28 @@ const forgetCopies = 24 * time.Hour
 // NewLocal makes a node of an engine. What happened to copies is kept in dir. Those
 // that are on probation since before are ended in time.
 func NewLocal(name string, e Engine, dir string, log *slog.Logger) (*Local, error) {
-	l := &Local{name: name, engine: e, dir: filepath.Join(dir, "incoming"), log: log, copies: map[string]*incoming{}}
-	if err := safepath.Folder(l.dir, 0o700); err != nil {
+	files, all, err := statefile.Open[incoming](filepath.Join(dir, "incoming"), log)
+	if err != nil {
 		return nil, err
 	}
-	return l, l.load()
+	l := &Local{name: name, engine: e, files: files, log: log}
+	l.goOn(all)
+	return l, nil
 }
 
-// load reads the records of copies.
-func (l *Local) load() error {
-	files, err := filepath.Glob(filepath.Join(l.dir, "*.json"))
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		text, err := safepath.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		c := &incoming{}
-		if err := json.Unmarshal(text, c); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		c.Order.Move = strings.TrimSuffix(filepath.Base(file), ".json")
-		l.copies[c.Order.Move] = c
-		if c.Fate != fateProbation {
+// goOn looks after the copies that a former process has left.
+func (l *Local) goOn(all map[string]*incoming) {
+	l.copies = all
+	for id, c := range all {
+		c.Order.Move = id
+		if c.Fate != move.Probation {
 			c.shorten()
 			l.forgetLater(c)
 			continue
 		}
 		l.watch(c)
-		go l.holdAgain(c, c.Order.Move, c.Order.Container.Name)
+		go l.holdAgain(c, id, c.Order.Container.Name)
 	}
-	return nil
 }
 
 // Close ends the probations' clocks, not the copies.
@@ -151,7 +127,7 @@ func (l *Local) Admit(ctx context.Context) error {
 
 // named puts the node's name to a definite answer.
 func (l *Local) named(err error) error {
-	var e *Error
+	var e *move.Error
 	if !errors.As(err, &e) || e.Node != "" {
 		return err
 	}
@@ -167,30 +143,29 @@ func (l *Local) Send(ctx context.Context, p Part, o Order, w io.Writer) (Outcome
 }
 
 // Receive takes a part of a container.
-func (l *Local) Receive(ctx context.Context, p Part, o Order, r io.Reader) (Outcome, error) {
-	if fate := l.fate(o.Move); fate == fateDiscarded || fate == fateConfirmed {
-		return Outcome{}, l.named(&Error{Code: CodeGone, Msg: fmt.Sprintf("the copy of %s is %s", o.Container.Name, fate)})
+func (l *Local) Receive(ctx context.Context, p Part, o Order, r io.Reader) (out Outcome, err error) {
+	_, err = l.may(l.fate(o.Move), move.Receive, o)
+	if err == nil {
+		out, err = l.engine.Receive(ctx, p, o, r)
 	}
-	out, err := l.engine.Receive(ctx, p, o, r)
 	return out, l.named(err)
 }
 
 // Do takes a step.
-func (l *Local) Do(ctx context.Context, step Step, o Order) (out Outcome, err error) {
+func (l *Local) Do(ctx context.Context, step move.Step, o Order) (out Outcome, err error) {
 	if !movePattern.MatchString(o.Move) {
-		return out, l.named(&Error{Code: CodeRefused, Msg: fmt.Sprintf("migration id %q", o.Move)})
+		return out, l.named(&move.Error{Code: move.CodeRefused, Msg: fmt.Sprintf("migration id %q", o.Move)})
 	}
 	switch step {
-	case StepCreate:
-		if fate := l.fate(o.Move); fate != "" {
-			return out, l.named(&Error{Code: CodeGone, Msg: fmt.Sprintf("the copy of %s is %s", o.Container.Name, fate)})
+	case move.Create:
+		if _, err = l.may(l.fate(o.Move), step, o); err == nil {
+			out, err = l.engine.Do(ctx, step, o)
 		}
-		out, err = l.engine.Do(ctx, step, o)
-	case StepRestore:
+	case move.Restore:
 		out, err = l.restore(ctx, o)
-	case StepConfirm:
+	case move.Confirm:
 		out, err = l.confirm(ctx, o)
-	case StepDiscard:
+	case move.Discard:
 		out, err = l.discard(ctx, o)
 	default:
 		out, err = l.engine.Do(ctx, step, o)
@@ -201,9 +176,16 @@ func (l *Local) Do(ctx context.Context, step Step, o Order) (out Outcome, err er
 // Knows reports whether a copy of a migration was restored or discarded here.
 func (l *Local) Knows(move string) bool { return l.fate(move) != "" }
 
-func (l *Local) fate(move string) fate {
+// may asks what may be done about a copy with a fate.
+func (l *Local) may(fate move.State, step move.Step, o Order) (again bool, err error) {
+	c := move.Question{By: move.Copies, Step: step, State: fate, Move: o.Move, Container: o.Container.Name}
+	c.Note(l.files.Damaged(o.Move), move.Damaged)
+	return c.Take()
+}
+
+func (l *Local) fate(id string) move.State {
 	l.mu.Lock()
-	c := l.copies[move]
+	c := l.copies[id]
 	l.mu.Unlock()
 	if c == nil {
 		return ""
@@ -232,25 +214,22 @@ func (l *Local) copyOf(o Order) *incoming {
 func (l *Local) restore(ctx context.Context, o Order) (out Outcome, err error) {
 	c := l.copyOf(o)
 	defer c.mu.Unlock()
-	switch c.Fate {
-	case fateConfirmed:
-		return out, nil
-	case fateDiscarded:
-		return out, &Error{Code: CodeGone, Msg: fmt.Sprintf("the copy of %s was discarded", o.Container.Name)}
+	if again, err := l.may(c.Fate, move.Restore, o); again || err != nil {
+		return out, err
 	}
 	c.Order, c.Until = o, time.Now().Add(o.Lease)
-	if err := l.set(c, fateProbation); err != nil {
+	if err := l.set(c, move.Probation); err != nil {
 		return out, err
 	}
 	l.watch(c)
 	ctx, cancel := context.WithTimeout(ctx, o.Lease)
 	defer cancel()
-	out, err = l.engine.Do(ctx, StepRestore, o)
+	out, err = l.engine.Do(ctx, move.Restore, o)
 	if err != nil {
 		return out, err
 	}
 	if _, running, err := l.engine.Copy(ctx, o.Move); err != nil || !running {
-		return out, errors.Join(err, &Error{Code: CodeFailed, Msg: fmt.Sprintf("the copy of %s has ended at once", o.Container.Name)})
+		return out, errors.Join(err, &move.Error{Code: move.CodeFailed, Msg: fmt.Sprintf("the copy of %s has ended at once", o.Container.Name)})
 	}
 	return out, l.engine.Hold(ctx, o)
 }
@@ -260,16 +239,16 @@ const holdEvery = 200 * time.Millisecond
 
 // holdAgain holds a copy of which a former process may have died between its restore
 // and its being held. The restore may be under way still, so it looks until the probation ends.
-func (l *Local) holdAgain(c *incoming, move, workload string) {
+func (l *Local) holdAgain(c *incoming, id, workload string) {
 	told := false
 	for {
 		err := l.tryHold(c)
 		if err == nil {
 			return
 		}
-		if codeOf(err) != CodeGone && !told {
+		if move.CodeOf(err) != move.CodeGone && !told {
 			told = true
-			l.log.Warn("a copy cannot be held, trying again", "workload", workload, "move", move, "err", err)
+			l.log.Warn("a copy cannot be held, trying again", "workload", workload, "move", id, "err", err)
 		}
 		time.Sleep(holdEvery)
 	}
@@ -282,7 +261,7 @@ func (l *Local) tryHold(c *incoming) error {
 	l.mu.Lock()
 	closing := l.closing
 	l.mu.Unlock()
-	if closing || c.Fate != fateProbation || !time.Now().Before(c.Until) {
+	if closing || c.Fate != move.Probation || !time.Now().Before(c.Until) {
 		return nil
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), c.Until)
@@ -311,7 +290,7 @@ func (l *Local) watch(c *incoming) {
 		l.mu.Lock()
 		closing := l.closing
 		l.mu.Unlock()
-		if c.Fate != fateProbation || closing {
+		if c.Fate != move.Probation || closing {
 			return
 		}
 		l.log.Warn("a copy was not confirmed in time and is discarded", "workload", c.Order.Container.Name, "move", c.Order.Move, "from", c.Order.From)
@@ -327,21 +306,20 @@ func (l *Local) watch(c *incoming) {
 func (l *Local) confirm(ctx context.Context, o Order) (out Outcome, err error) {
 	c := l.copyOf(o)
 	defer c.mu.Unlock()
-	gone := &Error{Code: CodeGone, Msg: fmt.Sprintf("the copy of %s is no more", o.Container.Name)}
-	switch c.Fate {
-	case fateConfirmed:
+	if _, err := l.may(c.Fate, move.Confirm, o); err != nil {
+		return out, err
+	}
+	if c.Fate == move.Confirmed {
 		return l.keep(ctx, o)
-	case fateDiscarded, "":
-		return out, gone
 	}
 	_, running, err := l.engine.Copy(ctx, o.Move)
 	if err != nil {
 		return out, err
 	}
 	if !running {
-		return out, errors.Join(gone, l.end(ctx, c))
+		return out, errors.Join(&move.Error{Code: move.CodeGone, Msg: fmt.Sprintf("the copy of %s is no more", o.Container.Name)}, l.end(ctx, c))
 	}
-	if err := l.set(c, fateConfirmed); err != nil {
+	if err := l.set(c, move.Confirmed); err != nil {
 		return out, err
 	}
 	l.forgetLater(c)
@@ -357,7 +335,7 @@ func (l *Local) keep(ctx context.Context, o Order) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	out, err := l.engine.Do(ctx, StepConfirm, o)
+	out, err := l.engine.Do(ctx, move.Confirm, o)
 	out.Copy = id
 	return out, err
 }
@@ -366,8 +344,8 @@ func (l *Local) keep(ctx context.Context, o Order) (Outcome, error) {
 func (l *Local) discard(ctx context.Context, o Order) (out Outcome, err error) {
 	c := l.copyOf(o)
 	defer c.mu.Unlock()
-	if c.Fate == fateConfirmed {
-		return out, &Error{Code: CodeRefused, Msg: fmt.Sprintf("the copy of %s is the container by now", o.Container.Name)}
+	if _, err := l.may(c.Fate, move.Discard, o); err != nil {
+		return out, err
 	}
 	c.Order = o
 	return out, l.end(ctx, c)
@@ -379,11 +357,11 @@ func (l *Local) end(ctx context.Context, c *incoming) error {
 		c.Until = time.Now()
 	}
 	// On probation until it is removed: a crash in between tries again.
-	if _, err := l.engine.Do(ctx, StepDiscard, c.Order); err != nil {
+	if _, err := l.engine.Do(ctx, move.Discard, c.Order); err != nil {
 		return err
 	}
-	if err := l.set(c, fateDiscarded); err != nil { // a full disk, say: then remembered for as long as this process lives
-		c.Fate = fateDiscarded
+	if err := l.set(c, move.Discarded); err != nil { // a full disk, say: then remembered for as long as this process lives
+		c.Fate = move.Discarded
 		l.log.Warn("that a copy was discarded cannot be written down", "workload", c.Order.Container.Name, "move", c.Order.Move, "err", err)
 		c.shorten()
 	}
@@ -392,23 +370,18 @@ func (l *Local) end(ctx context.Context, c *incoming) error {
 }
 
 // set writes down what becomes of a copy.
-func (l *Local) set(c *incoming, f fate) error {
+func (l *Local) set(c *incoming, f move.State) error {
 	was, order := c.Fate, c.Order
 	c.Fate = f
-	if f != fateProbation {
+	if f != move.Probation {
 		c.shorten()
 	}
-	data, err := json.Marshal(c)
-	if err == nil {
-		err = atomicfile.Write(l.file(c.Order.Move), data, 0o600)
-	}
+	err := l.files.Put(c.Order.Move, c)
 	if err != nil {
 		c.Fate, c.Order = was, order
 	}
 	return err
 }
-
-func (l *Local) file(move string) string { return filepath.Join(l.dir, move+".json") }
 
 // shorten drops the description of a copy that has ended: what comes late brings its own.
 func (c *incoming) shorten() {
@@ -418,19 +391,19 @@ func (c *incoming) shorten() {
 // forgetLater has the end of a copy forgotten when no order for it can come any more.
 // The copy is locked, or no call knows it yet.
 func (l *Local) forgetLater(c *incoming) {
-	move := c.Order.Move
+	id := c.Order.Move
 	l.after(c, c.Until.Add(forgetCopies), func() {
 		l.mu.Lock()
 		closing := l.closing
 		if !closing {
-			delete(l.copies, move)
+			delete(l.copies, id)
 		}
 		l.mu.Unlock()
 		if closing {
 			return
 		}
-		if err := os.Remove(l.file(move)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			l.log.Warn("the end of a copy cannot be forgotten", "move", move, "err", err)
+		if err := l.files.Remove(id); err != nil {
+			l.log.Warn("the end of a copy cannot be forgotten", "move", id, "err", err)
 		}
 	})
 }

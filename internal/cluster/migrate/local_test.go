@@ -15,13 +15,14 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 )
 
 // obedient is an engine that has done whatever it is asked.
 type obedient struct{ migrate.Engine }
 
 func (obedient) Close() error { return nil }
-func (obedient) Do(context.Context, migrate.Step, migrate.Order) (migrate.Outcome, error) {
+func (obedient) Do(context.Context, move.Step, migrate.Order) (migrate.Outcome, error) {
 	return migrate.Outcome{}, nil
 }
 
@@ -42,7 +43,7 @@ func TestEndedCopiesAreForgotten(t *testing.T) {
 				}
 				l := open()
 				o := migrate.Order{Move: "m-1", From: "a", To: "b", Container: migrate.Container{Name: "web", Config: json.RawMessage(`"` + strings.Repeat("x", 1<<16) + `"`)}}
-				if _, err := l.Do(t.Context(), migrate.StepDiscard, o); err != nil {
+				if _, err := l.Do(t.Context(), move.Discard, o); err != nil {
 					t.Fatal(err)
 				}
 				file := filepath.Join(dir, "incoming", "m-1.json")
@@ -54,7 +55,7 @@ func TestEndedCopiesAreForgotten(t *testing.T) {
 					l.Close()
 					l = open()
 				}
-				if _, err := l.Do(t.Context(), migrate.StepCreate, o); err == nil || !strings.Contains(err.Error(), "is discarded") {
+				if _, err := l.Do(t.Context(), move.Create, o); err == nil || !strings.Contains(err.Error(), "is discarded") {
 					t.Errorf("twelve hours later it is created: %v", err)
 				}
 				time.Sleep(13 * time.Hour)
@@ -77,7 +78,7 @@ type slow struct {
 
 func (e slow) Hold(context.Context, migrate.Order) error {
 	if time.Now().Before(e.restored) {
-		return &migrate.Error{Code: migrate.CodeGone, Msg: "the copy is no more"}
+		return &move.Error{Code: move.CodeGone, Msg: "the copy is no more"}
 	}
 	e.held.Store(true)
 	return nil
@@ -96,7 +97,7 @@ func TestALateRestoreIsHeld(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.Do(t.Context(), migrate.StepRestore, o); err == nil { // it "dies": the engine has no copy yet
+		if _, err := l.Do(t.Context(), move.Restore, o); err == nil { // it "dies": the engine has no copy yet
 			t.Fatal("restored")
 		}
 		_ = l.Close()
@@ -111,4 +112,32 @@ func TestALateRestoreIsHeld(t *testing.T) {
 		_ = l.Close()
 		synctest.Wait()
 	})
+}
+
+// TestDamagedCopy: of a copy whose record is damaged nothing is done and nothing definite said,
+// and other copies go on.
+func TestDamagedCopy(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "incoming")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "m-1.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := migrate.NewLocal("b", obedient{}, dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	o := migrate.Order{Move: "m-1", Container: migrate.Container{Name: "web"}}
+	for _, step := range []move.Step{move.Create, move.Restore, move.Confirm, move.Discard} {
+		if _, err := l.Do(t.Context(), step, o); err == nil || move.CodeOf(err) != "" {
+			t.Errorf("%s: %v", step, err)
+		}
+	}
+	o.Move = "m-2"
+	if _, err := l.Do(t.Context(), move.Create, o); err != nil {
+		t.Errorf("another copy: %v", err)
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -52,8 +53,8 @@ const configBytes = 16 << 10
 // pushed is how many bytes a migration says to have sent to the registry.
 func pushed(r migrate.Result) (sum int64) {
 	for _, s := range r.Steps {
-		switch step := migrate.Step(s.Step); {
-		case step == migrate.StepPush, step == migrate.StepPushImage, step == migrate.StepPullImage && s.Outcome.Note != "":
+		switch step := move.Step(s.Step); {
+		case step == move.Push, step == move.PushImage, step == move.PullImage && s.Outcome.Note != "":
 			sum += s.Outcome.Bytes
 		}
 	}

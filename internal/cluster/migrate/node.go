@@ -4,63 +4,35 @@ package migrate
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
+
+	"weir/internal/cluster/move"
 )
 
 // Node is one end of a migration: a machine with a container engine, this one or
 // another. Every call may be made again with the same Order, after an answer that
 // was lost or a crash, and then has the effect of one.
 //
-// A Node answers with an *Error where it knows the fault; after any other error,
+// A Node answers with an *move.Error where it knows the fault; after any other error,
 // the call may have had its effect or not.
 type Node interface {
 	// Name of the node in the cluster.
 	Name() string
 	// Facts returns what a pre-flight has to know.
 	Facts(ctx context.Context) (Facts, error)
-	// Describe finds a container by its name or a prefix of its id; CodeNoContainer.
+	// Describe finds a container by its name or a prefix of its id; move.CodeNoContainer.
 	Describe(ctx context.Context, name string) (Container, error)
 	// Lacking says what the node lacks as the target of this order. Nothing is changed.
 	Lacking(ctx context.Context, o Order) ([]Finding, error)
 	// Do takes one step of an order.
-	Do(ctx context.Context, step Step, o Order) (Outcome, error)
+	Do(ctx context.Context, step move.Step, o Order) (Outcome, error)
 	// Send writes a part of the frozen container, packed. It fails if it is not whole.
 	Send(ctx context.Context, p Part, o Order, w io.Writer) (Outcome, error)
 	// Receive takes what Send wrote. r ends with an error other than io.EOF if the
 	// sender failed; then nothing of it counts.
 	Receive(ctx context.Context, p Part, o Order, r io.Reader) (Outcome, error)
 }
-
-// Step is something that one of the two nodes does.
-type Step string
-
-// The steps in the order in which they come. Which are taken depends on the approach.
-const (
-	// On the source, while the container runs.
-	StepPushImage Step = "push-image" // its image to the registry, as far as it is not there
-	StepPreCopy   Step = "pre-copy"   // its memory as it is now, so that the checkpoint has only what changes after that
-
-	// On the target, while the container still runs on the source.
-	StepPullImage Step = "pull-image"
-	StepCreate    Step = "create" // a container that does not run; volumes, empty
-
-	// On the source. From here on the container does not run there.
-	StepFreeze Step = "freeze" // checkpoint; restart policy off
-	StepCommit Step = "commit" // the changed layer becomes an image ...
-	StepPush   Step = "push"   // ... and goes to the registry
-
-	// On the target.
-	StepPull    Step = "pull"
-	StepRestore Step = "restore" // it could run, and is held, on probation for Order.Lease
-	StepConfirm Step = "confirm" // it runs and stays; CodeGone if the copy is no more
-
-	// Afterwards, or instead of going on.
-	StepForget  Step = "forget"  // source: the container and all that was made for the migration
-	StepDiscard Step = "discard" // target: the copy and all that was made for it, running or not
-	StepThaw    Step = "thaw"    // source: it runs, from its checkpoint if it does not run already
-)
 
 // Part is something that travels from node to node.
 type Part struct {
@@ -79,7 +51,7 @@ const (
 	PartVolume     PartKind = "volume"     // a volume's files
 	PartCheckpoint PartKind = "checkpoint" // CRIU's images: memory, registers, sockets
 	PartArchive    PartKind = "archive"    // all in one, as podman exports it
-	PartMemory     PartKind = "memory"     // what StepPreCopy has written
+	PartMemory     PartKind = "memory"     // what move.PreCopy has written
 )
 
 // String is e.g. "volume data".
@@ -111,7 +83,7 @@ type Order struct {
 	// Login is the login that this node's engine shows to the registry. It is a node's
 	// own: it neither travels nor is it written down.
 	Login Login `json:"-"`
-	// Committed has the result of StepCommit and StepPush; nil before them.
+	// Committed has the result of move.Commit and move.Push; nil before them.
 	Committed *Committed `json:"committed,omitempty"`
 }
 
@@ -139,53 +111,10 @@ type Outcome struct {
 	Bytes int64  `json:"bytes,omitempty"`
 	Raw   int64  `json:"raw_bytes,omitempty"`
 	Note  string `json:"note,omitempty"` // for people, e.g. "already there"
-	// ImageID is the image that StepCommit has made, Digest the one that StepPush has
+	// ImageID is the image that move.Commit has made, Digest the one that move.Push has
 	// sent.
 	ImageID string `json:"image_id,omitempty"`
 	Digest  string `json:"digest,omitempty"`
-	// Copy is the id of the container that StepConfirm has made of the copy.
+	// Copy is the id of the container that move.Confirm has made of the copy.
 	Copy string `json:"copy,omitempty"`
-}
-
-// Code says what kind of error a node met, for callers that act on it.
-type Code string
-
-// The kinds of errors.
-const (
-	CodeFailed      Code = "failed"       // the step failed and had no effect
-	CodeNoContainer Code = "no-container" // nothing has that name
-	CodeGone        Code = "gone"         // the copy was discarded, or its lease has run out
-	CodeNoImage     Code = "no-image"     // the container's image is neither here nor in the registry
-	CodeRefused     Code = "refused"      // the order cannot be carried out here
-	CodeDone        Code = "done"         // the step was taken already, and is taken once
-	CodeDenied      Code = "denied"       // nothing permits the call
-	CodeNotAccepted Code = "not-accepted" // the target does not take such a container, or not from there
-)
-
-// Error is a definite answer of a node: the step was not done.
-type Error struct {
-	Code   Code   `json:"code"`
-	Node   string `json:"node,omitempty"`
-	Msg    string `json:"message"`
-	Remedy string `json:"remedy,omitempty"`
-}
-
-func (e *Error) Error() string {
-	text := e.Msg
-	if e.Node != "" {
-		text = e.Node + ": " + text
-	}
-	if e.Remedy != "" {
-		text += "; " + e.Remedy
-	}
-	return text
-}
-
-// codeOf returns the code of a node's definite answer, "" if err is none.
-func codeOf(err error) Code {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Code
-	}
-	return ""
 }

@@ -15,13 +15,6 @@ type Committed struct {
 	Digest  string `json:"digest"`   // of its manifest in the registry, sha256:...
 }
 
-// targetSteps are the steps that a source may ask of another node. All others are about
-// a container of the node itself.
-var targetSteps = []Step{StepPullImage, StepCreate, StepPull, StepRestore, StepConfirm, StepDiscard}
-
-// OfTarget reports whether a step is the target's.
-func (s Step) OfTarget() bool { return slices.Contains(targetSteps, s) }
-
 // Needed returns the parts without which a copy must not be restored, by their
 // names, sorted.
 func (o Order) Needed() []string {

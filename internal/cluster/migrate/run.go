@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -106,7 +107,7 @@ func newRun(source, target Node, j *Journal, report func(Progress)) *run {
 	o := j.Order()
 	m := &run{Order: o, source: source, target: target, journal: j, report: report, began: time.Now(),
 		frozen: j.frozen(), result: Result{Move: o.Move, State: wire.MoveRunning, Approach: o.Approach}}
-	for _, r := range j.Records() { // of a life before this one
+	for _, r := range j.Entries() { // of a life before this one
 		m.result.Downtime = max(m.result.Downtime, r.Downtime)
 		if r.Kind == KindRollback {
 			m.result.Err = r.Err
@@ -127,7 +128,7 @@ func (m *run) forward(ctx context.Context) error {
 		}
 	}
 	m.frozen = time.Now()
-	if err := m.do(ctx, m.source, StepFreeze, stepTimeout); err != nil {
+	if err := m.do(ctx, m.source, move.Freeze, stepTimeout); err != nil {
 		return err
 	}
 	for _, step := range late {
@@ -135,7 +136,7 @@ func (m *run) forward(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := m.do(ctx, m.target, StepRestore, m.Lease); err != nil {
+	if err := m.do(ctx, m.target, move.Restore, m.Lease); err != nil {
 		return err
 	}
 	return nil
@@ -143,17 +144,17 @@ func (m *run) forward(ctx context.Context) error {
 
 // steps returns the steps before the container is frozen, and the steps while it is.
 func (m *run) steps() (early, late []func(context.Context) error) {
-	on := func(n Node, s Step, limit time.Duration) func(context.Context) error {
+	on := func(n Node, s move.Step, limit time.Duration) func(context.Context) error {
 		return func(ctx context.Context) error { return m.do(ctx, n, s, limit) }
 	}
 	part := func(kind PartKind, name string) func(context.Context) error {
 		return func(ctx context.Context) error { return m.transfer(ctx, Part{kind, name}) }
 	}
-	create := on(m.target, StepCreate, stepTimeout)
+	create := on(m.target, move.Create, stepTimeout)
 	ahead := func() {
 		if m.PreCopy {
 			early = append(early, func(ctx context.Context) error {
-				if m.do(ctx, m.source, StepPreCopy, stepTimeout) != nil {
+				if m.do(ctx, m.source, move.PreCopy, stepTimeout) != nil {
 					return nil // it only takes longer without
 				}
 				return m.transfer(ctx, Part{Kind: PartMemory})
@@ -167,7 +168,7 @@ func (m *run) steps() (early, late []func(context.Context) error) {
 	case ApproachExport:
 		late = append(late, part(PartExport, ""), create)
 	case ApproachCommit:
-		late = append(late, on(m.source, StepCommit, stepTimeout), on(m.source, StepPush, imageTimeout), on(m.target, StepPull, imageTimeout), create)
+		late = append(late, on(m.source, move.Commit, stepTimeout), on(m.source, move.Push, imageTimeout), on(m.target, move.Pull, imageTimeout), create)
 	case ApproachLayer, ApproachAuto:
 		early = append(early, create)
 		ahead()
@@ -188,26 +189,26 @@ func (m *run) image(ctx context.Context) error {
 	if m.Approach == ApproachCommit && m.Registry != "" {
 		// All of it is to be in the registry before anything is frozen: the committed layer
 		// goes on top of it.
-		if err := m.do(ctx, m.source, StepPushImage, imageTimeout); err != nil {
+		if err := m.do(ctx, m.source, move.PushImage, imageTimeout); err != nil {
 			return err
 		}
-		return m.do(ctx, m.target, StepPullImage, imageTimeout)
+		return m.do(ctx, m.target, move.PullImage, imageTimeout)
 	}
-	err := m.do(ctx, m.target, StepPullImage, imageTimeout)
-	if codeOf(err) != CodeNoImage {
+	err := m.do(ctx, m.target, move.PullImage, imageTimeout)
+	if move.CodeOf(err) != move.CodeNoImage {
 		return err
 	}
 	if m.Registry == "" || m.Approach == ApproachBundle {
 		return m.transfer(ctx, Part{Kind: PartImage})
 	}
-	if err := m.do(ctx, m.source, StepPushImage, imageTimeout); err != nil {
+	if err := m.do(ctx, m.source, move.PushImage, imageTimeout); err != nil {
 		return err
 	}
-	return m.do(ctx, m.target, StepPullImage, imageTimeout)
+	return m.do(ctx, m.target, move.PullImage, imageTimeout)
 }
 
 // do has a node take a step.
-func (m *run) do(ctx context.Context, n Node, step Step, limit time.Duration) error {
+func (m *run) do(ctx context.Context, n Node, step move.Step, limit time.Duration) error {
 	return m.take(n, string(step), func() (Outcome, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
@@ -220,11 +221,11 @@ func (m *run) do(ctx context.Context, n Node, step Step, limit time.Duration) er
 }
 
 // remember keeps which image the source has made, for the target to take that one.
-func (m *run) remember(step Step, out Outcome) {
+func (m *run) remember(step move.Step, out Outcome) {
 	switch step {
-	case StepCommit:
+	case move.Commit:
 		m.Committed = &Committed{ImageID: out.ImageID}
-	case StepPush:
+	case move.Push:
 		if m.Committed != nil {
 			m.Committed.Digest = out.Digest
 		}
@@ -243,28 +244,34 @@ func (m *run) transfer(ctx context.Context, p Part) error {
 
 // take writes a step down, takes it, and writes down what came of it.
 func (m *run) take(n Node, step string, f func() (Outcome, error)) error {
-	if err := m.journal.Append(Record{Kind: KindStep, Node: n.Name(), Step: step}); err != nil {
+	if err := m.journal.Append(Entry{Kind: KindStep, Node: n.Name(), Step: step}); err != nil {
 		return err
 	}
+	r, err := m.tell(n, step, f)
+	m.result.Bytes += max(r.Outcome.Bytes, 0)
+	if journalErr := m.journal.Append(r); err == nil && journalErr != nil {
+		return journalErr
+	}
+	if err != nil && move.CodeOf(err) != move.CodeNoImage {
+		return fmt.Errorf("%s: %w", step, err)
+	}
+	return err
+}
+
+// tell takes a step, reports it, and returns what the journal is to say of it.
+func (m *run) tell(n Node, step string, f func() (Outcome, error)) (Entry, error) {
 	p := Progress{Move: m.Move, Node: n.Name(), Step: step, Down: !m.frozen.IsZero()}
 	m.report(p)
 	began := time.Now()
 	out, err := f()
 	p.Done, p.Outcome, p.Duration = true, out, time.Since(began)
-	r := Record{Kind: KindDone, Node: n.Name(), Step: step, Outcome: &out, Duration: p.Duration}
+	r := Entry{Kind: KindDone, Node: n.Name(), Step: step, Outcome: &out, Duration: p.Duration}
 	if err != nil {
 		r.Kind, r.Err, p.Err = KindFailed, err.Error(), err.Error()
 	}
 	m.report(p)
 	m.result.Steps = append(m.result.Steps, p)
-	m.result.Bytes += max(out.Bytes, 0)
-	if journalErr := m.journal.Append(r); err == nil && journalErr != nil {
-		return journalErr
-	}
-	if err != nil && codeOf(err) != CodeNoImage {
-		return fmt.Errorf("%s: %w", step, err)
-	}
-	return err
+	return r, err
 }
 
 // pipe connects what one node sends with what the other receives. Either's failure

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/base/retry"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -27,20 +28,20 @@ func (m *run) confirm(ctx context.Context) (Result, error) {
 		return m.back(ctx, err)
 	}
 	err := m.until(ctx, func(ctx context.Context) (bool, error) {
-		err := m.try(ctx, m.target, StepConfirm, confirmWindow)
-		if codeOf(err) == CodeDone { // an answer was lost
+		err := m.try(ctx, m.target, move.Confirm, confirmWindow)
+		if move.CodeOf(err) == move.CodeDone { // an answer was lost
 			err = nil
 		}
-		return err == nil || codeOf(err) == CodeGone, err
+		return err == nil || move.CodeOf(err) == move.CodeGone, err
 	})
 	switch {
-	case codeOf(err) == CodeGone:
+	case move.CodeOf(err) == move.CodeGone:
 		return m.back(ctx, err)
 	case err != nil:
 		return m.result, fmt.Errorf("%s does not answer whether it has %s: %w", m.To, m.Container.Name, err)
 	}
 	m.runs()
-	if err := m.journal.Append(Record{Kind: KindConfirmed, Downtime: m.result.Downtime}); err != nil {
+	if err := m.journal.Append(Entry{Kind: KindConfirmed, Downtime: m.result.Downtime}); err != nil {
 		return m.result, err
 	}
 	return m.forget(ctx)
@@ -56,10 +57,10 @@ func (m *run) runs() {
 // forget cleans up the source.
 func (m *run) forget(ctx context.Context) (Result, error) {
 	err := m.until(ctx, func(ctx context.Context) (bool, error) {
-		err := m.try(ctx, m.source, StepForget, stepTimeout)
-		return err == nil || codeOf(err) == CodeRefused, err
+		err := m.try(ctx, m.source, move.Forget, stepTimeout)
+		return err == nil || move.CodeOf(err) == move.CodeRefused, err
 	})
-	if codeOf(err) == CodeRefused {
+	if move.CodeOf(err) == move.CodeRefused {
 		m.result.Warning = err.Error()
 		return m.over(wire.MoveFailed)
 	}
@@ -77,7 +78,7 @@ func (m *run) back(ctx context.Context, why error) (Result, error) {
 	if m.result.Err == "" {
 		m.result.Err = why.Error()
 	}
-	m.note(Record{Kind: KindRollback, Err: why.Error()})
+	m.note(Entry{Kind: KindRollback, Err: why.Error()})
 	// What was asked for is over; what has to be done now is done even if the caller
 	// gives up, for a while.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(m.Lease, stepTimeout)+leaseMargin)
@@ -89,12 +90,12 @@ func (m *run) back(ctx context.Context, why error) (Result, error) {
 			limit, cancel := context.WithDeadline(ctx, later(over, time.Now().Add(time.Second)))
 			defer cancel()
 			err := m.discard(limit)
-			return err == nil || codeOf(err) == CodeRefused || time.Now().After(over), err
+			return err == nil || move.CodeOf(err) == move.CodeRefused || time.Now().After(over), err
 		})
-		if codeOf(err) == CodeRefused {
+		if move.CodeOf(err) == move.CodeRefused {
 			// It was confirmed after all, in a life of this journal that was lost.
 			m.runs()
-			m.note(Record{Kind: KindConfirmed, Downtime: m.result.Downtime, Err: err.Error()})
+			m.note(Entry{Kind: KindConfirmed, Downtime: m.result.Downtime, Err: err.Error()})
 			return m.forget(ctx)
 		}
 		discarded = err == nil
@@ -103,14 +104,14 @@ func (m *run) back(ctx context.Context, why error) (Result, error) {
 		}
 	}
 	err := m.until(ctx, func(ctx context.Context) (bool, error) {
-		err := m.try(ctx, m.source, StepThaw, stepTimeout)
+		err := m.try(ctx, m.source, move.Thaw, stepTimeout)
 		return err == nil, err
 	})
 	if err != nil {
 		return m.result, fmt.Errorf("%s: bring %s back: %w", m.From, m.Container.Name, err)
 	}
 	m.runs()
-	m.note(Record{Kind: KindThawed, Downtime: m.result.Downtime})
+	m.note(Entry{Kind: KindThawed, Downtime: m.result.Downtime})
 	if discarded {
 		return m.over(wire.MoveRolledBack)
 	}
@@ -120,8 +121,8 @@ func (m *run) back(ctx context.Context, why error) (Result, error) {
 // discard asks the target to remove its copy. One that is gone already, or never was,
 // is removed.
 func (m *run) discard(ctx context.Context) error {
-	err := m.try(ctx, m.target, StepDiscard, stepTimeout)
-	if code := codeOf(err); code == CodeGone || code == CodeDone {
+	err := m.try(ctx, m.target, move.Discard, stepTimeout)
+	if code := move.CodeOf(err); code == move.CodeGone || code == move.CodeDone {
 		return nil
 	}
 	return err
@@ -141,7 +142,7 @@ func (m *run) discardLater(ctx context.Context) (Result, error) {
 	defer cancel()
 	err := m.until(limited, func(context.Context) (bool, error) {
 		err := m.discard(ctx)
-		return err == nil || codeOf(err) == CodeRefused, err
+		return err == nil || move.CodeOf(err) == move.CodeRefused, err
 	})
 	if err != nil {
 		m.result.State = wire.MoveRolledBack
@@ -154,37 +155,27 @@ func (m *run) discardLater(ctx context.Context) (Result, error) {
 // over writes the end down.
 func (m *run) over(s wire.MoveState) (Result, error) {
 	m.result.State, m.result.Duration = s, time.Since(m.began)
-	m.note(Record{Kind: KindEnd, State: s, Downtime: m.result.Downtime, Err: m.result.Err, Duration: m.result.Duration})
+	m.note(Entry{Kind: KindEnd, State: s, Downtime: m.result.Downtime, Err: m.result.Err, Duration: m.result.Duration})
 	return m.result, nil
 }
 
 // note appends a record, and goes on if it cannot: a full disk must not keep a
 // container from coming back.
-func (m *run) note(r Record) {
+func (m *run) note(r Entry) {
 	if err := m.journal.Append(r); err != nil && m.result.Warning == "" {
 		m.result.Warning = err.Error()
 	}
 }
 
 // try takes a step as do does, but without insisting on the journal.
-func (m *run) try(ctx context.Context, n Node, step Step, limit time.Duration) error {
+func (m *run) try(ctx context.Context, n Node, step move.Step, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	p := Progress{Move: m.Move, Node: n.Name(), Step: string(step), Down: !m.frozen.IsZero()}
-	m.report(p)
-	began := time.Now()
-	out, err := n.Do(ctx, step, m.Order)
-	p.Done, p.Outcome, p.Duration = true, out, time.Since(began)
-	r := Record{Kind: KindDone, Node: n.Name(), Step: string(step), Outcome: &out, Duration: p.Duration}
-	if err != nil {
-		r.Kind, r.Err, p.Err = KindFailed, err.Error(), err.Error()
-	}
-	if out.Note != "" && step == StepThaw {
-		m.result.Warning = out.Note
+	r, err := m.tell(n, string(step), func() (Outcome, error) { return n.Do(ctx, step, m.Order) })
+	if r.Outcome.Note != "" && step == move.Thaw {
+		m.result.Warning = r.Outcome.Note
 	}
 	m.note(r)
-	m.report(p)
-	m.result.Steps = append(m.result.Steps, p)
 	return err
 }
 

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"weir/internal/api"
-	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/refusal"
 )
 
 // TestCancelAtEachStep: a move that is cancelled at whichever step ends where the
 // container is, and it runs there only; after the decision it is too late.
 func TestCancelAtEachStep(t *testing.T) {
-	for _, at := range []migrate.Step{migrate.StepPullImage, migrate.StepCreate, migrate.StepFreeze, migrate.StepRestore, migrate.StepConfirm, migrate.StepForget} {
+	for _, at := range []move.Step{move.PullImage, move.Create, move.Freeze, move.Restore, move.Confirm, move.Forget} {
 		t.Run(string(at), func(t *testing.T) {
 			c := newCluster(t)
 			c.node("a", 100e6)
@@ -32,7 +32,7 @@ func TestCancelAtEachStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.inStep(mv.ID, string(at))
-			if at == migrate.StepConfirm || at == migrate.StepForget {
+			if at == move.Confirm || at == move.Forget {
 				c.tooLate(mv.ID)
 				close(gate)
 				if end := c.ended(mv.ID); end.State != "done" {

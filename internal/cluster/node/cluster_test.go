@@ -12,7 +12,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/api/apitest"
-	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/refusal"
 )
 
@@ -116,7 +116,7 @@ func TestRolledBack(t *testing.T) {
 	c.node("a", 100e6)
 	c.node("b", 100e6)
 	c.world.put("a", "web")
-	c.world.fail[migrate.StepRestore] = &migrate.Error{Code: migrate.CodeFailed, Msg: "CRIU does not want to"}
+	c.world.fail[move.Restore] = &move.Error{Code: move.CodeFailed, Msg: "CRIU does not want to"}
 	c.up(2)
 	c.seen(1)
 	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
@@ -136,8 +136,8 @@ func TestTargetIsTidiedLater(t *testing.T) {
 	c.node("a", 100e6)
 	c.node("b", 100e6)
 	c.world.put("a", "web")
-	c.world.fail[migrate.StepFreeze] = &migrate.Error{Code: migrate.CodeFailed, Msg: "CRIU does not want to"}
-	c.world.fail[migrate.StepDiscard] = errors.New("no answer")
+	c.world.fail[move.Freeze] = &move.Error{Code: move.CodeFailed, Msg: "CRIU does not want to"}
+	c.world.fail[move.Discard] = errors.New("no answer")
 	c.up(2)
 	c.seen(1)
 	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
@@ -156,7 +156,7 @@ func TestTargetIsTidiedLater(t *testing.T) {
 		t.Fatalf("%d copies on b, want the one that could not be removed", copies())
 	}
 	c.world.mu.Lock()
-	delete(c.world.fail, migrate.StepDiscard)
+	delete(c.world.fail, move.Discard)
 	c.world.mu.Unlock()
 	if !eventually(func() bool { return copies() == 0 }) {
 		t.Error("the half copy stays on b")
@@ -172,7 +172,7 @@ func TestManagerRestarts(t *testing.T) {
 	c.node("b", 100e6)
 	c.world.put("a", "web")
 	gate := make(chan struct{})
-	c.world.slow[migrate.StepFreeze] = gate
+	c.world.slow[move.Freeze] = gate
 	c.up(2)
 	c.seen(1)
 	token, err := c.manager.NewToken(t.Context(), api.TokenRequest{Node: "later"})
@@ -183,7 +183,7 @@ func TestManagerRestarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.inStep(mv.ID, string(migrate.StepFreeze))
+	c.inStep(mv.ID, string(move.Freeze))
 	c.stop()
 	close(gate)
 	if !eventually(func() bool { at := c.world.where("web"); return len(at) == 1 && at[0] == "b" }) {
@@ -211,7 +211,7 @@ func TestNodeRestarts(t *testing.T) {
 	c.node("b", 100e6)
 	c.world.put("a", "web")
 	gate := make(chan struct{})
-	c.world.slow[migrate.StepRestore] = gate
+	c.world.slow[move.Restore] = gate
 	c.up(2)
 	c.seen(1)
 	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
@@ -224,7 +224,7 @@ func TestNodeRestarts(t *testing.T) {
 	a.stop()
 	close(gate)
 	c.world.mu.Lock()
-	delete(c.world.slow, migrate.StepRestore)
+	delete(c.world.slow, move.Restore)
 	c.world.mu.Unlock()
 	c.run(a.opts, a.agent)
 	if mv = c.ended(mv.ID); mv.State != "rolled-back" && mv.State != "done" {

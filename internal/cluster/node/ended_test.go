@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/node/incoming"
 )
 
@@ -38,8 +38,8 @@ func TestEndedGuestsAreSmall(t *testing.T) {
 		o := orderOf(fmt.Sprintf("m-%d", i), "web", "a", "b")
 		o.Container.Config = config
 		m := c.hostileMove(a, b, o)
-		m.want(http.StatusOK, "create", m.step(migrate.StepCreate))
-		m.want(http.StatusOK, "discard", m.step(migrate.StepDiscard))
+		m.want(http.StatusOK, "create", m.step(move.Create))
+		m.want(http.StatusOK, "discard", m.step(move.Discard))
 		m.client.CloseIdleConnections()
 	}
 	b.afterSweep(t)

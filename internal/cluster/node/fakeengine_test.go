@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -20,22 +21,22 @@ import (
 type world struct {
 	mu   sync.Mutex
 	has  map[string]map[string]bool // node, container, running
-	fail map[migrate.Step]error     // a step that fails
-	slow map[migrate.Step]chan struct{}
+	fail map[move.Step]error        // a step that fails
+	slow map[move.Step]chan struct{}
 	hide map[string]chan struct{}     // containers that are not described before this is closed
 	lack map[string][]migrate.Finding // what nodes lack for a container
 	copy map[string]string            // container, by move
 	// stubborn are steps that go on when their caller has gone, until the gate opens.
-	stubborn map[migrate.Step]chan struct{}
+	stubborn map[move.Step]chan struct{}
 	// late are steps whose caller is told that they were cut off, and that are done all
 	// the same once the gate opens.
-	late    map[migrate.Step]chan struct{}
+	late    map[move.Step]chan struct{}
 	brought map[string][]string // what has come for a move besides its copy
 	kind    wire.EngineName     // of the engines, "" = docker
 }
 
 func newWorld() *world {
-	return &world{copy: map[string]string{}, stubborn: map[migrate.Step]chan struct{}{}, late: map[migrate.Step]chan struct{}{}, brought: map[string][]string{}, has: map[string]map[string]bool{}, fail: map[migrate.Step]error{}, slow: map[migrate.Step]chan struct{}{}}
+	return &world{copy: map[string]string{}, stubborn: map[move.Step]chan struct{}{}, late: map[move.Step]chan struct{}{}, brought: map[string][]string{}, has: map[string]map[string]bool{}, fail: map[move.Step]error{}, slow: map[move.Step]chan struct{}{}}
 }
 
 func (w *world) put(node, container string) {
@@ -91,7 +92,7 @@ func (e engine) Describe(ctx context.Context, name string) (migrate.Container, e
 	defer e.mu.Unlock()
 	running, ok := e.has[e.node][name]
 	if !ok {
-		return migrate.Container{}, &migrate.Error{Code: migrate.CodeNoContainer, Msg: "no container " + name}
+		return migrate.Container{}, &move.Error{Code: move.CodeNoContainer, Msg: "no container " + name}
 	}
 	return migrate.Container{ID: "id-" + name, Name: name, Engine: "docker", Running: running, Image: "img", ImageID: "sha256:1"}, nil
 }
@@ -102,7 +103,7 @@ func (e engine) Lacking(_ context.Context, o migrate.Order) ([]migrate.Finding, 
 	return e.lack[o.Container.Name], nil
 }
 
-func (e engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (migrate.Outcome, error) {
+func (e engine) Do(ctx context.Context, step move.Step, o migrate.Order) (migrate.Outcome, error) {
 	e.mu.Lock()
 	gate, stubborn, late, failure := e.slow[step], e.stubborn[step], e.late[step], e.fail[step]
 	e.mu.Unlock()
@@ -128,7 +129,7 @@ func (e engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (mig
 }
 
 // did notes what a step has done.
-func (e engine) did(step migrate.Step, o migrate.Order) migrate.Outcome {
+func (e engine) did(step move.Step, o migrate.Order) migrate.Outcome {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.has[e.node] == nil {
@@ -136,21 +137,21 @@ func (e engine) did(step migrate.Step, o migrate.Order) migrate.Outcome {
 	}
 	name := o.Container.Name
 	switch step {
-	case migrate.StepCommit:
+	case move.Commit:
 		return migrate.Outcome{ImageID: "sha256:" + strings.Repeat("2", 64)}
-	case migrate.StepPush:
+	case move.Push:
 		return migrate.Outcome{Digest: "sha256:" + strings.Repeat("3", 64)}
-	case migrate.StepFreeze:
+	case move.Freeze:
 		e.has[e.node][name] = false
-	case migrate.StepPullImage:
+	case move.PullImage:
 		e.brought[o.Move] = append(e.brought[o.Move], "pulled image")
-	case migrate.StepCreate:
+	case move.Create:
 		e.copy[o.Move] = name
-	case migrate.StepRestore, migrate.StepThaw:
+	case move.Restore, move.Thaw:
 		e.has[e.node][name] = true
-	case migrate.StepForget:
+	case move.Forget:
 		delete(e.has[e.node], name)
-	case migrate.StepDiscard:
+	case move.Discard:
 		delete(e.has[e.node], name)
 		delete(e.copy, o.Move)
 		delete(e.brought, o.Move)

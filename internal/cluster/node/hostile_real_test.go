@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"weir/internal/cluster/move"
 	"weir/internal/core/accept"
 
 	"github.com/docker/docker/api/types/container"
@@ -156,7 +157,7 @@ func (c *changeable) Describe(ctx context.Context, name string) (migrate.Contain
 func (c *changeable) Lacking(ctx context.Context, o migrate.Order) ([]migrate.Finding, error) {
 	return c.now().Lacking(ctx, o)
 }
-func (c *changeable) Do(ctx context.Context, step migrate.Step, o migrate.Order) (migrate.Outcome, error) {
+func (c *changeable) Do(ctx context.Context, step move.Step, o migrate.Order) (migrate.Outcome, error) {
 	return c.now().Do(ctx, step, o)
 }
 func (c *changeable) Send(ctx context.Context, p migrate.Part, o migrate.Order, w io.Writer) (migrate.Outcome, error) {

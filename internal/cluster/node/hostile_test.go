@@ -26,6 +26,7 @@ import (
 	"weir/internal/base/crowd"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/node/outgoing"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/warrant"
@@ -204,7 +205,7 @@ func TestOnlyTargetStepsAreServed(t *testing.T) {
 	for name, permission := range map[string][]byte{
 		"order": c.seal(c.managerKey(), "a", wire.Move{ID: "m-1", Container: "db", From: "a", To: "b", Deadline: soon}), "grant": sealed,
 	} {
-		for _, step := range []migrate.Step{migrate.StepFreeze, migrate.StepCommit, migrate.StepPush, migrate.StepPushImage, migrate.StepForget, migrate.StepThaw, migrate.StepPreCopy} {
+		for _, step := range []move.Step{move.Freeze, move.Commit, move.Push, move.PushImage, move.Forget, move.Thaw, move.PreCopy} {
 			status, answer := attack{target: b, verb: "do", permission: permission, body: callBody(remote.Call{Step: step}, "")}.send(t, client)
 			if status == http.StatusOK {
 				t.Errorf("b has taken the step %s by an %s: %s", step, name, answer)
@@ -229,12 +230,12 @@ func TestOldOrders(t *testing.T) {
 	c.up(2)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: a.members.ClientTLS("b")}}
 	old := time.Now().Add(-200 * 24 * time.Hour)
-	move := c.seal(c.managerKey(), "a", wire.Move{ID: "m-1", Container: "web", From: "a", To: "b", Deadline: old})
+	order := c.seal(c.managerKey(), "a", wire.Move{ID: "m-1", Container: "web", From: "a", To: "b", Deadline: old})
 	grant, text := granted(orderOf("m-1", "web", "a", "b"), old)
 	sealed := c.seal(c.managerKey(), "a", grant)
 	for _, x := range []attack{
-		{verb: "facts", permission: move, body: []byte("{}")}, {verb: "begin", permission: sealed, body: text},
-		{verb: "do", permission: sealed, body: callBody(remote.Call{Step: migrate.StepCreate}, "")},
+		{verb: "facts", permission: order, body: []byte("{}")}, {verb: "begin", permission: sealed, body: text},
+		{verb: "do", permission: sealed, body: callBody(remote.Call{Step: move.Create}, "")},
 	} {
 		x.target = b
 		if status, answer := x.send(t, client); status == http.StatusOK {
@@ -250,7 +251,7 @@ func TestOldOrders(t *testing.T) {
 		t.Fatalf("%v, %v", files, err)
 	}
 	content, err := os.ReadFile(files[0])
-	var k outgoing.Record
+	var k outgoing.Receipt
 	if err == nil {
 		err = json.Unmarshal(content, &k)
 	}
@@ -258,7 +259,7 @@ func TestOldOrders(t *testing.T) {
 		t.Fatalf("no grant is kept: %v", err)
 	}
 	before := b.hold(t)
-	for _, step := range []migrate.Step{migrate.StepCreate, migrate.StepRestore, migrate.StepConfirm, migrate.StepDiscard} {
+	for _, step := range []move.Step{move.Create, move.Restore, move.Confirm, move.Discard} {
 		if status, answer := (attack{target: b, verb: "do", permission: k.Grant, body: callBody(remote.Call{Step: step}, "")}).send(t, client); status == http.StatusOK {
 			t.Errorf("%s was done again by a grant that was used: %s", step, answer)
 		}
@@ -279,7 +280,7 @@ func TestPolicyByReport(t *testing.T) {
 	gate := make(chan struct{})
 	defer close(gate)
 	c.world.mu.Lock()
-	c.world.slow[migrate.StepPullImage] = gate
+	c.world.slow[move.PullImage] = gate
 	c.world.mu.Unlock()
 	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "db", To: "b"}, false)
 	if err != nil {

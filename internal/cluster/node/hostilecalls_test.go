@@ -19,6 +19,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/node/outgoing"
 	"weir/internal/cluster/warrant"
 	"weir/internal/core/wire"
@@ -109,8 +110,8 @@ type permissionCase struct {
 
 var (
 	hostileVerbs = []string{"facts", "lacking", "begin", "do", "do", "do", "receive", "receive", "describe", "send", "forget", "x"}
-	hostileSteps = []migrate.Step{migrate.StepPushImage, migrate.StepPreCopy, migrate.StepPullImage, migrate.StepCreate, migrate.StepFreeze, migrate.StepCommit,
-		migrate.StepPush, migrate.StepPull, migrate.StepRestore, migrate.StepConfirm, migrate.StepForget, migrate.StepDiscard, migrate.StepThaw, "", "rm"}
+	hostileSteps = []move.Step{move.PushImage, move.PreCopy, move.PullImage, move.Create, move.Freeze, move.Commit,
+		move.Push, move.Pull, move.Restore, move.Confirm, move.Forget, move.Discard, move.Thaw, "", "rm"}
 	hostileParts = []migrate.Part{{Kind: migrate.PartImage}, {Kind: migrate.PartExport}, {Kind: migrate.PartLayer}, {Kind: migrate.PartVolume, Name: "secrets"},
 		{Kind: migrate.PartCheckpoint}, {Kind: migrate.PartArchive}, {Kind: migrate.PartMemory}, {Kind: migrate.PartCommit}, {Kind: "../x"}}
 	hostileContainers = []string{"web", "old", "db", "cache", "host", "migration", "../x"}
@@ -189,7 +190,7 @@ func newHostile(t *testing.T, c *cluster, a *testNode, others []*testNode) *host
 		t.Fatalf("%v, %v", files, err)
 	}
 	content, err := os.ReadFile(files[0])
-	var k outgoing.Record
+	var k outgoing.Receipt
 	if err != nil || json.Unmarshal(content, &k) != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +250,7 @@ func (h *hostile) draw() (attack, string) {
 			x.body = callBody(remote.Call{Part: &part}, part.String()+strings.Repeat("x", 1<<10))
 			x.statement = h.statement(target, p, part)
 		default:
-			if mine && p.begun && slices.Contains([]migrate.Step{migrate.StepPullImage, migrate.StepCreate, migrate.StepDiscard}, step) {
+			if mine && p.begun && slices.Contains([]move.Step{move.PullImage, move.Create, move.Discard}, step) {
 				continue
 			}
 			x.body = callBody(remote.Call{Step: step}, "")

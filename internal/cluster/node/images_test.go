@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"weir/internal/api"
-	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -86,7 +86,7 @@ func TestAMemberCannotTouchTheImageOfAMove(t *testing.T) {
 	c.seen(1)
 	gate := make(chan struct{})
 	c.world.mu.Lock()
-	c.world.slow[migrate.StepPull] = gate
+	c.world.slow[move.Pull] = gate
 	c.world.mu.Unlock()
 	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b", Approach: "commit"}, false)
 	if err != nil {

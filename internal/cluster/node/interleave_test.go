@@ -19,6 +19,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/node/guest"
 	"weir/internal/cluster/node/incoming"
 	"weir/internal/core/wire"
@@ -61,7 +62,7 @@ func (m *hostileMove) want(status int, what string, x attack) {
 	}
 }
 
-func (m *hostileMove) step(s migrate.Step) attack {
+func (m *hostileMove) step(s move.Step) attack {
 	return attack{target: m.b, verb: "do", permission: m.grant, body: callBody(remote.Call{Step: s}, "")}
 }
 
@@ -101,18 +102,18 @@ func (n *testNode) busy(move string) string {
 }
 
 // guest returns the record of a move.
-func (n *testNode) guest(move string) guest.Record {
+func (n *testNode) guest(move string) guest.Arrival {
 	return guestOf(n.incoming, move)
 }
 
-func guestOf(s *incoming.Server, move string) guest.Record {
+func guestOf(s *incoming.Server, move string) guest.Arrival {
 	r, _, _ := s.Guest(move)
 	return r
 }
 
 // unsettled returns copies that were confirmed and whose settings are to be dealt with.
-func (n *testNode) unsettled() []guest.Record {
-	return n.incoming.Guests(func(r guest.Record) bool { return r.End == guest.Confirmed && !r.Applied })
+func (n *testNode) unsettled() []guest.Arrival {
+	return n.incoming.Guests(func(r guest.Arrival) bool { return r.End == move.Confirmed && !r.Applied })
 }
 
 // gated waits before the first byte.
@@ -142,8 +143,8 @@ func TestDiscardBesideOtherSteps(t *testing.T) {
 	c.up(2)
 	image := migrate.Part{Kind: migrate.PartImage}
 	for name, begin := range map[string]func(m *hostileMove, gate chan struct{}) chan int{
-		"create":     func(m *hostileMove, gate chan struct{}) chan int { return m.held(migrate.StepCreate, gate) },
-		"pull-image": func(m *hostileMove, gate chan struct{}) chan int { return m.held(migrate.StepPullImage, gate) },
+		"create":     func(m *hostileMove, gate chan struct{}) chan int { return m.held(move.Create, gate) },
+		"pull-image": func(m *hostileMove, gate chan struct{}) chan int { return m.held(move.PullImage, gate) },
 		"image":      func(m *hostileMove, gate chan struct{}) chan int { return m.slowly(image, gate) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +154,7 @@ func TestDiscardBesideOtherSteps(t *testing.T) {
 			defer open()
 			busy := begin(m, gate)
 			discarded := make(chan int, 1)
-			go func() { discarded <- m.step(migrate.StepDiscard).status(m.client) }()
+			go func() { discarded <- m.step(move.Discard).status(m.client) }()
 			time.Sleep(300 * time.Millisecond)
 			open() // the engine, or the source, goes on
 			status := <-discarded
@@ -162,7 +163,7 @@ func TestDiscardBesideOtherSteps(t *testing.T) {
 					break
 				}
 				time.Sleep(50 * time.Millisecond)
-				status = m.step(migrate.StepDiscard).status(m.client)
+				status = m.step(move.Discard).status(m.client)
 			}
 			if status != http.StatusOK {
 				t.Errorf("discard: %d", status)
@@ -173,7 +174,7 @@ func TestDiscardBesideOtherSteps(t *testing.T) {
 			if left := c.world.left(m.order.Move); left != "" {
 				t.Errorf("left on b: %s", left)
 			}
-			if v := b.guest(m.order.Move); v.End != guest.Discarded {
+			if v := b.guest(m.order.Move); v.End != move.Discarded {
 				t.Errorf("the guest's end is %q", v.End)
 			}
 		})
@@ -182,7 +183,7 @@ func TestDiscardBesideOtherSteps(t *testing.T) {
 
 // held asks for a step that the engine does not take before the gate is open, however
 // early its caller gives up: an engine's daemon goes on by itself.
-func (m *hostileMove) held(s migrate.Step, gate chan struct{}) chan int {
+func (m *hostileMove) held(s move.Step, gate chan struct{}) chan int {
 	w := m.b.agent.world
 	w.mu.Lock()
 	w.stubborn[s] = gate
@@ -209,7 +210,7 @@ func TestMemoryHeldOpenDuringRestore(t *testing.T) {
 	o := orderOf("m-1", "web", "a", "b")
 	o.PreCopy = true
 	m := c.hostileMove(a, b, o)
-	for _, s := range []migrate.Step{migrate.StepPullImage, migrate.StepCreate} {
+	for _, s := range []move.Step{move.PullImage, move.Create} {
 		m.want(http.StatusOK, string(s), m.step(s))
 	}
 	for _, p := range []migrate.PartKind{migrate.PartLayer, migrate.PartCheckpoint} {
@@ -217,7 +218,7 @@ func TestMemoryHeldOpenDuringRestore(t *testing.T) {
 	}
 	gate := make(chan struct{})
 	memory := m.slowly(migrate.Part{Kind: migrate.PartMemory}, gate)
-	if status, answer := m.step(migrate.StepRestore).send(t, m.client); status == http.StatusOK || !strings.Contains(answer, "under way") {
+	if status, answer := m.step(move.Restore).send(t, m.client); status == http.StatusOK || !strings.Contains(answer, "under way") {
 		t.Errorf("restored while memory arrives: %d %s", status, answer)
 	}
 	if v := b.guest("m-1"); v.Tried {
@@ -227,8 +228,8 @@ func TestMemoryHeldOpenDuringRestore(t *testing.T) {
 	if status := <-memory; status != http.StatusOK {
 		t.Errorf("memory: %d", status)
 	}
-	m.want(http.StatusOK, "restore", m.step(migrate.StepRestore))
-	m.want(http.StatusOK, "confirm", m.step(migrate.StepConfirm))
+	m.want(http.StatusOK, "restore", m.step(move.Restore))
+	m.want(http.StatusOK, "confirm", m.step(move.Confirm))
 }
 
 // TestWhatComesLateIsSwept: an engine's daemon may end a step after its caller was cut
@@ -250,14 +251,14 @@ func sweeps(t *testing.T, c *cluster) {
 	m := c.hostileMove(a, b, orderOf("m-1", "web", "a", "b"))
 	gate := make(chan struct{})
 	c.world.mu.Lock()
-	c.world.late[migrate.StepCreate] = gate
+	c.world.late[move.Create] = gate
 	c.world.mu.Unlock()
 	created := make(chan int, 1)
-	go func() { created <- m.step(migrate.StepCreate).status(m.client) }()
+	go func() { created <- m.step(move.Create).status(m.client) }()
 	if !eventually(func() bool { return b.busy("m-1") == "create" }) {
 		t.Fatal("b does not begin to create")
 	}
-	m.want(http.StatusOK, "discard", m.step(migrate.StepDiscard))
+	m.want(http.StatusOK, "discard", m.step(move.Discard))
 	if status := <-created; status == http.StatusOK {
 		t.Error("create succeeds beside the discard")
 	}
@@ -289,7 +290,7 @@ func TestRandomInterleavings(t *testing.T) {
 	c.world.put("a", "web")
 	c.up(2)
 	random := rand.New(rand.NewPCG(*seed, 1))
-	ends := map[guest.End]int{}
+	ends := map[move.State]int{}
 	for round := range rounds {
 		name := fmt.Sprintf("c%d", round)
 		o := orderOf(fmt.Sprintf("m-%d", round), name, "a", "b")
@@ -311,7 +312,7 @@ func TestRandomInterleavings(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if !eventually(func() bool { return m.step(migrate.StepDiscard).status(m.client) == http.StatusConflict }) {
+		if !eventually(func() bool { return m.step(move.Discard).status(m.client) == http.StatusConflict }) {
 			t.Fatalf("round %d: it does not end", round)
 		}
 		for i, what := range calls {
@@ -323,9 +324,9 @@ func TestRandomInterleavings(t *testing.T) {
 		ends[v.End]++
 		left, at := c.world.left(o.Move), c.world.where(name)
 		switch {
-		case v.End == guest.Confirmed && (!strings.HasPrefix(left, name) || !slices.Equal(at, []string{"b"})):
+		case v.End == move.Confirmed && (!strings.HasPrefix(left, name) || !slices.Equal(at, []string{"b"})):
 			t.Errorf("round %d: confirmed, and left is %q, it runs on %v", round, left, at)
-		case v.End == guest.Discarded && (left != "" || len(at) > 0):
+		case v.End == move.Discarded && (left != "" || len(at) > 0):
 			t.Errorf("round %d: discarded, and left is %q, it runs on %v", round, left, at)
 		case v.End == "":
 			t.Errorf("round %d: it has no end", round)
@@ -333,7 +334,7 @@ func TestRandomInterleavings(t *testing.T) {
 		m.client.CloseIdleConnections()
 	}
 	t.Logf("ends: %v", ends)
-	if ends[guest.Confirmed] == 0 || ends[guest.Discarded] == 0 {
+	if ends[move.Confirmed] == 0 || ends[move.Discarded] == 0 {
 		t.Error("not both ends were seen: the test has not tried what it is for")
 	}
 	b.stop()
@@ -353,15 +354,15 @@ func TestRandomInterleavings(t *testing.T) {
 // then, for it ends all others.
 func (m *hostileMove) everything(random *rand.Rand) (names []string, calls []attack) {
 	add := func(name string, x attack) { names, calls = append(names, name), append(calls, x) }
-	add("pull-image", m.step(migrate.StepPullImage))
-	add("create", m.step(migrate.StepCreate))
+	add("pull-image", m.step(move.PullImage))
+	add("create", m.step(move.Create))
 	for _, k := range []migrate.PartKind{migrate.PartImage, migrate.PartMemory, migrate.PartLayer, migrate.PartCheckpoint} {
 		add(string(k), m.part(migrate.Part{Kind: k}))
 	}
-	add("restore", m.step(migrate.StepRestore))
-	add("confirm", m.step(migrate.StepConfirm))
+	add("restore", m.step(move.Restore))
+	add("confirm", m.step(move.Confirm))
 	if random.IntN(2) == 0 {
-		add("discard", m.step(migrate.StepDiscard))
+		add("discard", m.step(move.Discard))
 	}
 	return names, calls
 }

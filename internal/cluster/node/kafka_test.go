@@ -16,7 +16,7 @@ import (
 	"weir/internal/cluster/bus/bustest"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/manager"
-	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -82,7 +82,7 @@ func brokerRestarts(t *testing.T, broker *bustest.Broker) {
 	c.node("b", 100e6)
 	c.world.put("a", "web")
 	gate := make(chan struct{})
-	c.world.slow[migrate.StepFreeze] = gate
+	c.world.slow[move.Freeze] = gate
 	c.up(2)
 	c.seen(1)
 	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)

@@ -133,10 +133,10 @@ func New(o Options, id pki.Identity) (*Node, error) {
 		return nil, err
 	}
 	n.images = images.New(images.Options{Listen: o.Registry, Manager: o.Manager, Credentials: n.members.Credentials(), HTTP: n.members.Manager().HTTP, Dial: n.dialForMove, Log: n.log})
-	if n.reports, err = openOutbox(filepath.Join(o.Dir, "outbox"), keepReports); err != nil {
+	if n.reports, err = openOutbox(filepath.Join(o.Dir, "outbox"), keepReports, o.Log); err != nil {
 		return nil, err
 	}
-	if n.profiles, err = openOutbox("", keepProfiles); err != nil {
+	if n.profiles, err = openOutbox("", keepProfiles, o.Log); err != nil {
 		return nil, err
 	}
 	if n.sequence, err = openSequence(filepath.Join(o.Dir, "sequence")); err != nil {

@@ -10,8 +10,8 @@ import (
 
 	"weir/internal/base/audit"
 	"weir/internal/cluster/bus"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/node/outgoing"
-	"weir/internal/cluster/warrant"
 	"weir/internal/core/wire"
 )
 
@@ -20,8 +20,8 @@ import (
 func (n *Node) onOrder(ctx context.Context, in bus.Message) error {
 	e, err := n.members.Verify(in.Data, in.Subject)
 	if err != nil {
-		n.opts.standing.refused(warrant.WhyForged)
-		n.log.Warn("order refused", "reason", warrant.WhyForged, "subject", in.Subject, "from", e.From, "err", err)
+		n.opts.standing.refused(move.WhyForged)
+		n.log.Warn("order refused", "reason", move.WhyForged, "subject", in.Subject, "from", e.From, "err", err)
 		return nil
 	}
 	switch e.Kind {
@@ -46,8 +46,8 @@ func (n *Node) onOrder(ctx context.Context, in bus.Message) error {
 	default:
 		err = fmt.Errorf("a %s is no order that this version knows", e.Kind)
 	}
-	n.opts.standing.refused(warrant.WhyForeign)
-	n.log.Warn("order refused", "reason", warrant.WhyForeign, "subject", in.Subject, "from", e.From, "err", err)
+	n.opts.standing.refused(move.WhyForeign)
+	n.log.Warn("order refused", "reason", move.WhyForeign, "subject", in.Subject, "from", e.From, "err", err)
 	return nil
 }
 
@@ -58,9 +58,9 @@ func (n *Node) obey(e wire.Envelope, o wire.Order, do func(stale error) error) e
 	switch {
 	case stale == nil:
 	case errors.Is(stale, wire.ErrLate), errors.Is(stale, wire.ErrReplayed), errors.Is(stale, wire.ErrMalformed):
-		why := warrant.WhyReplayed
+		why := move.WhyReplayed
 		if errors.Is(stale, wire.ErrLate) {
-			why = warrant.WhyExpired
+			why = move.WhyExpired
 		}
 		n.opts.standing.refused(why)
 		n.log.Warn("order refused", "reason", why, "kind", e.Kind, "of", o.Object(), "id", e.ID, "err", stale)
@@ -73,7 +73,7 @@ func (n *Node) obey(e wire.Envelope, o wire.Order, do func(stale error) error) e
 // apply puts a policy into force that the manager orders, once. Of one that must not be
 // begun any more nothing is reported: the manager asks again if it still wants it.
 func (n *Node) apply(ctx context.Context, a wire.Apply, stale error) error {
-	if k, known := n.moves.Records.Load(a.ID); known && k.Policy != nil {
+	if k, known := n.moves.Receipts.Load(a.ID); known && k.Policy != nil {
 		return n.say(n.reports, wire.Reports, fmt.Sprintf("%s/%d", a.ID, time.Now().UnixNano()), k.Policy, true)
 	}
 	if stale != nil {
@@ -86,7 +86,7 @@ func (n *Node) apply(ctx context.Context, a wire.Apply, stale error) error {
 		}
 		r.Error = wire.Clip(err.Error(), wire.MaxText)
 	}
-	if err := n.moves.Records.Save(a.ID, outgoing.Record{Policy: r}); err != nil {
+	if err := n.moves.Receipts.Save(a.ID, outgoing.Receipt{Policy: r}); err != nil {
 		return err
 	}
 	return n.say(n.reports, wire.Reports, a.ID, r, true)

@@ -4,16 +4,14 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
-	"sort"
+	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
-	"weir/internal/base/atomicfile"
-	"weir/internal/base/safepath"
+	"weir/internal/base/statefile"
 	"weir/internal/core/wire"
 )
 
@@ -23,14 +21,16 @@ type letter struct {
 	Subject wire.Subject `json:"subject"`
 	ID      string       `json:"id"`
 	Data    []byte       `json:"data"`
-	file    string       // "" if it is not worth a file
+	kept    bool         // in a file
 }
+
+func (l letter) key() string { return fmt.Sprintf("%020d", l.Seq) }
 
 // outbox holds what was said, in order, until the bus has it. What must not be lost is
 // in files too; of the rest only the newest are kept while the bus is away.
 type outbox struct {
-	dir  string
-	many int // letters without a file that are kept
+	files *statefile.Folder[letter] // nil = none
+	many  int                       // letters without a file that are kept
 
 	mu    sync.Mutex
 	list  []letter
@@ -39,31 +39,20 @@ type outbox struct {
 }
 
 // openOutbox takes up what a former process could not send. dir "" = no files.
-func openOutbox(dir string, many int) (*outbox, error) {
-	o := &outbox{dir: dir, many: many, added: make(chan struct{}, 1), last: uint64(time.Now().UnixNano())}
+func openOutbox(dir string, many int, log *slog.Logger) (*outbox, error) {
+	o := &outbox{many: many, added: make(chan struct{}, 1), last: uint64(time.Now().UnixNano())}
 	if dir == "" {
 		return o, nil
 	}
-	if err := safepath.Folder(dir, 0o700); err != nil {
-		return nil, err
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	files, all, err := statefile.Open[letter](dir, log)
 	if err != nil {
 		return nil, err
 	}
-	sort.Strings(files)
-	for _, file := range files {
-		text, err := safepath.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		var l letter
-		if json.Unmarshal(text, &l) != nil { // of a crash while it was written
-			os.Remove(file)
-			continue
-		}
-		l.file = file
-		o.list = append(o.list, l)
+	o.files = &files
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		l := all[key]
+		l.kept = true
+		o.list = append(o.list, *l)
 		o.last = max(o.last, l.Seq)
 	}
 	o.poke()
@@ -83,13 +72,8 @@ func (o *outbox) add(subject wire.Subject, id string, data []byte, keep bool) er
 	defer o.mu.Unlock()
 	o.last++
 	l := letter{Seq: o.last, Subject: subject, ID: id, Data: data}
-	if keep && o.dir != "" {
-		l.file = filepath.Join(o.dir, fmt.Sprintf("%020d.json", l.Seq))
-		text, err := json.Marshal(l)
-		if err == nil {
-			err = atomicfile.Write(l.file, text, 0o600)
-		}
-		if err != nil {
+	if l.kept = keep && o.files != nil; l.kept {
+		if err := o.files.Put(l.key(), &l); err != nil {
 			return fmt.Errorf("report cannot be kept: %w", err)
 		}
 	}
@@ -104,12 +88,12 @@ func (o *outbox) add(subject wire.Subject, id string, data []byte, keep bool) er
 func (o *outbox) thin() {
 	loose := 0
 	for _, l := range o.list {
-		if l.file == "" {
+		if !l.kept {
 			loose++
 		}
 	}
 	for i := 1; i < len(o.list) && loose > o.many; {
-		if o.list[i].file != "" {
+		if o.list[i].kept {
 			i++
 			continue
 		}
@@ -149,8 +133,8 @@ func (o *outbox) run(ctx context.Context, publish func(context.Context, letter) 
 			o.list = o.list[1:]
 		}
 		o.mu.Unlock()
-		if next.file != "" {
-			os.Remove(next.file) // else it is sent twice, which does no harm
+		if next.kept {
+			_ = o.files.Remove(next.key()) // else it is sent twice, which does no harm
 		}
 	}
 }

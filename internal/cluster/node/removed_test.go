@@ -17,6 +17,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/bus/nats"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
 	"weir/internal/core/refusal"
@@ -64,7 +65,7 @@ func TestRemovedNodeCommandsNobody(t *testing.T) {
 		t.Errorf("refused only after %v", took)
 	}
 	again := a.moves.Target(wire.Move{To: "b", Address: b.listener.Addr().String()}, c.genuine("m2"))
-	for _, step := range []migrate.Step{migrate.StepCreate, migrate.StepDiscard, migrate.StepConfirm} {
+	for _, step := range []move.Step{move.Create, move.Discard, move.Confirm} {
 		if _, err := again.Do(t.Context(), step, migrate.Order{Move: "m2", From: "a", To: "b", Container: migrate.Container{Name: "web"}}); err == nil {
 			t.Errorf("%s of a removed node was served", step)
 		}
@@ -120,7 +121,7 @@ func TestRemovedNodePushesAndPullsNothing(t *testing.T) {
 	c.node("b", 100e6)
 	c.world.put("a", "web")
 	gate := make(chan struct{})
-	c.world.slow[migrate.StepFreeze] = gate
+	c.world.slow[move.Freeze] = gate
 	t.Cleanup(func() { close(gate) })
 	c.up(2)
 	mv := c.underWay("web", "b") // so that a may push
@@ -346,10 +347,10 @@ func TestStaleListBeginsNothing(t *testing.T) {
 		t.Errorf("a move that was begun does not go on: %v", err)
 	}
 	grant, _ := granted(orderOf("late", "web", "a", "b"), time.Now().Add(time.Hour))
-	unknown := m.step(migrate.StepDiscard)
+	unknown := m.step(move.Discard)
 	unknown.permission = c.seal(c.managerKey(), "a", grant)
 	m.want(http.StatusConflict, "a discard of a move that was not begun", unknown) // not for the list's age
-	m.want(http.StatusOK, "a discard", m.step(migrate.StepDiscard))
+	m.want(http.StatusOK, "a discard", m.step(move.Discard))
 	if err := b.members.MayBegin(t.Context(), "a"); err == nil {
 		t.Error("a source begins a move by a list that is too old")
 	}

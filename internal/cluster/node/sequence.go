@@ -3,16 +3,13 @@
 package node
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"sync"
 	"time"
 
-	"weir/internal/base/atomicfile"
-	"weir/internal/base/safepath"
+	"weir/internal/base/statefile"
 	"weir/internal/core/wire"
 )
 
@@ -30,15 +27,8 @@ type sequence struct {
 // openSequence reads the file, which need not exist.
 func openSequence(file string) (*sequence, error) {
 	s := &sequence{file: file, last: map[string]wire.Term{}}
-	text, err := safepath.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &s.last)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s, by which repeated orders are known: %w; if it is damaged, remove it", file, err)
+	if err := statefile.Read(file, &s.last); err != nil {
+		return nil, fmt.Errorf("by which repeated orders are known: %w; if it is damaged, remove it", err)
 	}
 	return s, nil
 }
@@ -62,11 +52,7 @@ func (s *sequence) admit(o wire.Order, t wire.Term, now time.Time) error {
 	next := maps.Clone(s.last)
 	next[key] = t
 	maps.DeleteFunc(next, func(_ string, t wire.Term) bool { return errors.Is(t.Check(now), wire.ErrLate) })
-	text, err := json.Marshal(next)
-	if err == nil {
-		err = atomicfile.Write(s.file, text, 0o600)
-	}
-	if err != nil {
+	if err := statefile.Write(s.file, next); err != nil {
 		return fmt.Errorf("sequence of an order cannot be kept: %w", err)
 	}
 	s.last = next

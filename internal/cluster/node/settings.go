@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"weir/internal/api"
-	"weir/internal/cluster/warrant"
+	"weir/internal/cluster/move"
 	"weir/internal/core/policy"
 	"weir/internal/core/refusal"
 	"weir/internal/core/wire"
@@ -71,7 +71,7 @@ func (n *Node) set(ctx context.Context, a wire.Apply) error {
 		return err
 	}
 	if w.Kind != workload.KindDocker {
-		n.opts.standing.refused(warrant.WhySubject)
+		n.opts.standing.refused(move.WhySubject)
 		return fmt.Errorf("%s is no container (it is of kind %s); the manager changes policies of containers only; set it on this node: weir set %s", w.Name, w.Kind, w.Name)
 	}
 	_, err = n.opts.Agent.Set(ctx, a.Workload, c, false)

@@ -13,7 +13,7 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/manager"
 	"weir/internal/cluster/manager/statedir"
-	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/node/guest"
 	"weir/internal/core/refusal"
 )
@@ -35,7 +35,7 @@ func TestRestoredManager(t *testing.T) {
 	c.seen(2)
 	gate := make(chan struct{})
 	c.world.mu.Lock()
-	c.world.slow[migrate.StepFreeze] = gate
+	c.world.slow[move.Freeze] = gate
 	c.world.mu.Unlock()
 	told, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
 	if err != nil {
@@ -114,7 +114,7 @@ func TestRestoredManagerKnowsLess(t *testing.T) {
 	c.seen(2)
 	gate, hidden := make(chan struct{}), make(chan struct{})
 	c.world.mu.Lock()
-	c.world.slow[migrate.StepFreeze] = gate
+	c.world.slow[move.Freeze] = gate
 	c.world.hide = map[string]chan struct{}{"db": hidden}
 	c.world.mu.Unlock()
 	first, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
@@ -173,7 +173,7 @@ func TestRestoredManagerOrdersAnotherMove(t *testing.T) {
 	}
 	gate := make(chan struct{})
 	c.world.mu.Lock()
-	c.world.slow[migrate.StepPullImage] = gate
+	c.world.slow[move.PullImage] = gate
 	c.world.mu.Unlock()
 	first, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
 	if err != nil {
@@ -196,12 +196,12 @@ func TestRestoredManagerOrdersAnotherMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.world.mu.Lock()
-	delete(c.world.slow, migrate.StepPullImage)
+	delete(c.world.slow, move.PullImage)
 	c.world.mu.Unlock()
 	if end := c.ended(second.ID); end.State != "refused" || !strings.Contains(end.Error, "move "+first.ID+" of web is under way") {
 		t.Errorf("a second move of a container under way: %+v", end)
 	}
-	if list := other.incoming.Guests(func(guest.Record) bool { return true }); len(list) != 0 {
+	if list := other.incoming.Guests(func(guest.Arrival) bool { return true }); len(list) != 0 {
 		t.Errorf("%d copies were begun at the other target", len(list))
 	}
 	close(gate)

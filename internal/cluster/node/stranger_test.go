@@ -30,6 +30,7 @@ import (
 	"weir/internal/base/audit"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/node/images"
 	"weir/internal/core/wire"
 	"weir/internal/face/server"
@@ -211,15 +212,9 @@ func (g countedGuard) Describe(*remote.Warrant, string) error       { g.calls.Ad
 func (g countedGuard) Lacking(*remote.Warrant, migrate.Order) error { g.calls.Add(1); return nil }
 func (g countedGuard) Admit(*remote.Warrant) error                  { g.calls.Add(1); return nil }
 func (g countedGuard) Copy(string) error                            { g.calls.Add(1); return nil }
-func (g countedGuard) Step(_ migrate.Step, o migrate.Order) (remote.Passage, error) {
+func (g countedGuard) Take(remote.Verb, move.Step, string, migrate.Order) (remote.Passage, error) {
 	g.calls.Add(1)
 	return remote.Passage{Before: &migrate.Outcome{}}, nil
-}
-func (g countedGuard) Part(_ remote.Verb, _ migrate.Part, o migrate.Order) (remote.Passage, error) {
-	return g.Step("", o)
-}
-func (g countedGuard) Running(_ remote.Verb, o migrate.Order) (remote.Passage, error) {
-	return g.Step("", o)
 }
 
 // knocks are what came of many requests, by place.

@@ -14,14 +14,15 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/warrant"
 )
 
 // behindHelpers has each node use its engine through a migration helper, which examines
 // the manager's grants itself. The ledgers are by node.
-func (c *cluster) behindHelpers() map[string]*warrant.Ledger {
-	ledgers := map[string]*warrant.Ledger{}
+func (c *cluster) behindHelpers() map[string]*warrant.Admissions {
+	ledgers := map[string]*warrant.Admissions{}
 	c.helper = func(o Options, e migrate.Engine) migrate.Engine {
 		c.t.Helper()
 		dir, err := os.MkdirTemp("", "weir-helper") // t.TempDir is too long for a socket's path
@@ -68,7 +69,7 @@ func TestMovesThroughHelpers(t *testing.T) {
 	}
 	c.moved("web", "a")
 	c.world.mu.Lock()
-	c.world.fail[migrate.StepRestore] = &migrate.Error{Code: migrate.CodeFailed, Msg: "no memory left"}
+	c.world.fail[move.Restore] = &move.Error{Code: move.CodeFailed, Msg: "no memory left"}
 	c.world.mu.Unlock()
 	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/pki"
 	"weir/internal/core/wire"
 	"weir/internal/test/logtest"
@@ -55,7 +56,7 @@ func (e *fakeEngine) Lacking(_ context.Context, o migrate.Order) ([]migrate.Find
 	e.note(o, "lacking %s", o.Move)
 	return nil, nil
 }
-func (e *fakeEngine) Do(_ context.Context, step migrate.Step, o migrate.Order) (migrate.Outcome, error) {
+func (e *fakeEngine) Do(_ context.Context, step move.Step, o migrate.Order) (migrate.Outcome, error) {
 	e.note(o, "%s %s", step, o.Move)
 	return migrate.Outcome{Note: "done", ImageID: "sha256:made"}, nil
 }
@@ -89,7 +90,7 @@ type bed struct {
 	authority pki.Authority
 	manager   pki.Identity
 	engine    *fakeEngine
-	ledger    *Ledger
+	ledger    *Admissions
 	agent     *remote.Engine // the taken-over agent's way to the helper
 	stop      func()
 	log       logtest.Buffer
@@ -157,7 +158,7 @@ func (b *bed) start(o Options) {
 	o.Dir, o.Engine, o.Registry = filepath.Join(b.dir, "own"), "docker", "127.0.0.1:7474"
 	o.Sources.Identity = filepath.Join(b.dir, "identity")
 	o.Now, o.Log = func() time.Time { return b.now }, slog.New(slog.NewTextHandler(&b.log, nil))
-	b.ledger = must[*Ledger](b.t)(Open(o))
+	b.ledger = must[*Admissions](b.t)(Open(o))
 	socket := filepath.Join(b.dir, "s")
 	ln := must[net.Listener](b.t)(net.Listen("unix", socket))
 	ctx, cancel := context.WithCancel(context.Background())

@@ -11,7 +11,7 @@
 //	                     that move, each once
 //	copy, hold, release  the same, for a target
 //
-// The Ledger keeps what was admitted and done in a folder that the agent's unit cannot
+// Admissions keeps what was admitted and done in a folder that the agent's unit cannot
 // write to, and in which Trust keeps the cluster's authority and this node's name from
 // the first time on (decision 0035). An engine is then given the container as the grant
 // describes it; of a call's own order, only what a node says about itself counts: where

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 )
 
 // TestEndedMovesAreSmall: of a move that has ended the helper keeps some hundred bytes, in
@@ -32,9 +33,9 @@ func TestEndedMovesAreSmall(t *testing.T) {
 	}
 	before := heap()
 	for i := range many {
-		o, part, ends := order(fmt.Sprintf("m-%d", i), "web", "a", "b"), b.receive, migrate.StepDiscard
+		o, part, ends := order(fmt.Sprintf("m-%d", i), "web", "a", "b"), b.receive, move.Discard
 		if i%2 == 1 {
-			o, part, ends = order(fmt.Sprintf("m-%d", i), "web", "b", "a"), b.send, migrate.StepForget
+			o, part, ends = order(fmt.Sprintf("m-%d", i), "web", "b", "a"), b.send, move.Forget
 		}
 		o.Container.Config = config
 		if err := b.admit(b.granted(o, b.now.Add(time.Minute))); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/pki"
 )
 
@@ -26,7 +27,8 @@ func allCalls(agent *remote.Engine, ctx context.Context) map[string]func(migrate
 		"target hold":    func(o migrate.Order) error { return agent.Hold(ctx, o) },
 		"target release": func(o migrate.Order) error { return agent.Release(ctx, o) },
 	}
-	for _, step := range append([]migrate.Step{migrate.StepPullImage, migrate.StepCreate, migrate.StepPull, migrate.StepRestore, migrate.StepConfirm, migrate.StepDiscard}, sourceSteps...) {
+	for _, step := range []move.Step{move.PullImage, move.Create, move.Pull, move.Restore, move.Confirm, move.Discard,
+		move.PushImage, move.PreCopy, move.Freeze, move.Commit, move.Push, move.Forget, move.Thaw} {
 		role := "source "
 		if step.OfTarget() {
 			role = "target "
@@ -50,8 +52,8 @@ func (b *bed) refused(name string, calls map[string]func(migrate.Order) error, o
 	asked, held, counted, logged := len(b.engine.calls()), b.hold(), b.ledger.Refused(), strings.Count(b.log.String(), "call refused")
 	for what, call := range calls {
 		err := call(o)
-		var no *migrate.Error
-		if !errors.As(err, &no) || !slices.Contains([]migrate.Code{migrate.CodeDenied, migrate.CodeGone, migrate.CodeDone, migrate.CodeRefused, migrate.CodeNotAccepted}, no.Code) {
+		var no *move.Error
+		if !errors.As(err, &no) || !slices.Contains([]move.Code{move.CodeDenied, move.CodeGone, move.CodeDone, move.CodeRefused, move.CodeNotAccepted}, no.Code) {
 			b.t.Errorf("%s: %s: %v", name, what, err)
 		}
 	}
@@ -145,7 +147,13 @@ func TestHostileAgent(t *testing.T) {
 	other2.Committed = &migrate.Committed{ImageID: "sha256:secret"}
 	b.refused("push of another image", map[string]func(migrate.Order) error{"push": calls["source push"]}, other2)
 	strange := map[string]func(migrate.Order) error{
-		"step": func(o migrate.Order) error { _, err := b.agent.Do(ctx, "rm -rf", o); return err },
+		"step":                            func(o migrate.Order) error { _, err := b.agent.Do(ctx, "rm -rf", o); return err },
+		"step that is none of an order's": func(o migrate.Order) error { _, err := b.agent.Do(ctx, move.Hold, o); return err },
+		"pre-flight":                      func(o migrate.Order) error { _, err := b.agent.Do(ctx, move.Preflight, o); return err },
+		"part without a name": func(o migrate.Order) error {
+			_, err := b.agent.Receive(ctx, migrate.Part{}, o, strings.NewReader("x"))
+			return err
+		},
 		"part": func(o migrate.Order) error {
 			_, err := b.agent.Receive(ctx, migrate.Part{Kind: migrate.PartVolume, Name: "other"}, o, strings.NewReader("x"))
 			return err
@@ -162,7 +170,7 @@ func TestHostileAgent(t *testing.T) {
 	t.Logf("%d calls were refused", b.ledger.Refused())
 	refused := b.ledger.Refused()
 	b.stop()
-	if again := must[*Ledger](t)(Open(b.ledger.opts)); again.Refused() != refused {
+	if again := must[*Admissions](t)(Open(b.ledger.opts)); again.Refused() != refused {
 		t.Errorf("after a restart %d refusals are counted, %d before", again.Refused(), refused)
 	}
 }
@@ -219,7 +227,7 @@ func TestGenuineMovesPass(t *testing.T) {
 				if err := calls[x.role+" "+what](asked); err != nil {
 					t.Errorf("%s again: %v", what, err)
 				}
-				if what == string(migrate.StepDiscard) {
+				if what == string(move.Discard) {
 					want++ // the engine looks again for remains
 				}
 				delete(calls, x.role+" "+what)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -71,11 +72,11 @@ func ReadProposal(text []byte, g wire.Grant) (p Proposal, err error) {
 func Accepts(node string, kind wire.EngineName, from []string, source string) error {
 	if from == nil && kind == wire.EnginePodman {
 		// The configuration is inside of Podman's archive, which is not examined here.
-		return &Denied{WhyNotAccepted, &migrate.Error{Code: migrate.CodeNotAccepted, Node: node, Msg: "takes no containers of Podman from nodes that it was not told to trust: what their archives say is obeyed as it is",
+		return &move.Denied{Reason: move.WhyNotAccepted, Answer: &move.Error{Code: move.CodeNotAccepted, Node: node, Msg: "takes no containers of Podman from nodes that it was not told to trust: what their archives say is obeyed as it is",
 			Remedy: "an operator of " + node + " may name nodes whose root may be root there: cluster.accept_from: [" + source + "] in weir.yaml"}}
 	}
 	if from != nil && !slices.Contains(from, source) {
-		return &Denied{WhyNotAccepted, &migrate.Error{Code: migrate.CodeNotAccepted, Node: node, Msg: fmt.Sprintf("takes no containers from %s (cluster.accept_from: %v)", source, from),
+		return &move.Denied{Reason: move.WhyNotAccepted, Answer: &move.Error{Code: move.CodeNotAccepted, Node: node, Msg: fmt.Sprintf("takes no containers from %s (cluster.accept_from: %v)", source, from),
 			Remedy: "an operator of " + node + " may add it there in weir.yaml"}}
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,8 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/base/atomicfile"
 	"weir/internal/base/safepath"
+	"weir/internal/base/statefile"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
 	"weir/internal/core/wire"
@@ -70,24 +69,14 @@ type managerKey struct {
 
 func openTrust(dir string, s Sources, now func() time.Time, log *slog.Logger) (*Trust, error) {
 	t := &Trust{file: filepath.Join(dir, trustFile), sources: s, now: now, log: log}
-	text, err := safepath.ReadFile(t.file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return t, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &t.kept)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w; if it is damaged, remove it: the cluster's authority is pinned anew", t.file, err)
+	if err := statefile.Read(t.file, &t.kept); err != nil {
+		return nil, fmt.Errorf("%w; if it is damaged, remove it: the cluster's authority is pinned anew", err)
 	}
 	return t, nil
 }
 
 func (t *Trust) save(k keptTrust) error {
-	text, err := json.Marshal(k)
-	if err == nil {
-		err = atomicfile.Write(t.file, text, 0o600)
-	}
+	err := statefile.Write(t.file, k)
 	if err == nil {
 		t.kept = k
 	}

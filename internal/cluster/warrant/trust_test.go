@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"weir/internal/base/safepath/safepathtest"
-	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/pki"
 	"weir/internal/core/wire"
 )
@@ -136,7 +136,7 @@ func TestOldMovesAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for id, step := range map[string]migrate.Step{"m-ended": migrate.StepDiscard, "m-open": migrate.StepRestore} {
+	for id, step := range map[string]move.Step{"m-ended": move.Discard, "m-open": move.Restore} {
 		if _, err := b.agent.Do(t.Context(), step, order(id, "web", "a", "b")); err != nil {
 			t.Fatal(err)
 		}

@@ -179,3 +179,16 @@ func checkHash(field, value string) error {
 	}
 	return nil
 }
+
+// Permission reads the Move or the Grant that the manager has sealed; of a Grant, the move
+// that it is for.
+func (e Envelope) Permission() (m Move, g *Grant, err error) {
+	if e.Kind != (Grant{}).Kind() {
+		return m, nil, e.Read(&m)
+	}
+	g = &Grant{}
+	if err := e.Read(g); err != nil {
+		return m, nil, err
+	}
+	return Move{ID: g.Move, Container: g.Container, From: g.From, To: g.To, Deadline: g.Deadline, Registry: g.Registry}, g, nil
+}

@@ -12,6 +12,7 @@ import (
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/clustertest/counter"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -211,12 +212,12 @@ func (l *lab) checkpoint(ctx context.Context, name string, e *Event) error {
 		r.Steps = append(r.Steps, migrate.Progress{Move: o.Move, Node: n.Name(), Step: step, Done: true, Outcome: out, Duration: time.Since(began)})
 		return err
 	}
-	err = do("freeze", func() (migrate.Outcome, error) { return n.Do(ctx, migrate.StepFreeze, o) })
+	err = do("freeze", func() (migrate.Outcome, error) { return n.Do(ctx, move.Freeze, o) })
 	if err == nil {
 		p := migrate.Part{Kind: migrate.PartCheckpoint}
 		err = do("send checkpoint", func() (migrate.Outcome, error) { return n.Send(ctx, p, o, io.Discard) })
 	}
-	err = errors.Join(err, do("thaw", func() (migrate.Outcome, error) { return n.Do(ctx, migrate.StepThaw, o) }))
+	err = errors.Join(err, do("thaw", func() (migrate.Outcome, error) { return n.Do(ctx, move.Thaw, o) }))
 	e.Migration = &r
 	return err
 }

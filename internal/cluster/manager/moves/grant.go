@@ -3,42 +3,60 @@
 package moves
 
 import (
-	"fmt"
+	"cmp"
+	"errors"
 	"time"
 
+	"weir/internal/cluster/move"
 	"weir/internal/core/refusal"
 	"weir/internal/core/wire"
 )
 
-// ErrTurn is the answer to a source that asks for a grant before its move was ordered: the
-// manager that had ordered it was restored from a snapshot of before. The source asks
-// again until the move's turn has come.
-var ErrTurn = &refusal.Error{Kind: refusal.Busy, Field: "move", Msg: "waits for its turn among the moves at once", Remedy: "ask again"}
+// kinds are those of refusals by their reason; of all others it is a conflict.
+var kinds = map[string]refusal.Kind{move.WhyForeign: refusal.Denied, move.WhyTurn: refusal.Busy}
+
+// refused returns what becomes of the answer of the table for a caller of the manager.
+func refused(id string, err error, remedy string) error {
+	var no *move.Denied
+	if !errors.As(err, &no) {
+		return err
+	}
+	return &refusal.Error{Kind: cmp.Or(kinds[no.Reason], refusal.Conflict), Field: "move", Value: id, Msg: no.Answer.Msg, Remedy: remedy}
+}
 
 // Grantable says why a move, nil = one that is not known, gets no grant for what its
-// source describes; nil if it gets one.
+// source describes; nil if it gets one. A source whose move was ordered by a manager that was
+// then restored from a snapshot of before asks again until the move's turn has come.
 func Grantable(mv *Move, node string, f wire.Manifest, now time.Time) error {
-	refuse := func(kind refusal.Kind, field, value, format string, args ...any) error {
-		return &refusal.Error{Kind: kind, Field: field, Value: value, Msg: fmt.Sprintf(format, args...), Remedy: "weir moves shows what is under way; order it again: weir migrate"}
-	}
 	if err := f.Check(); err != nil {
 		return &refusal.Error{Kind: refusal.Invalid, Field: "manifest", Value: f.Move, Msg: err.Error(), Remedy: "run the same Weir on manager and nodes"}
 	}
-	switch {
-	case mv == nil || mv.From != node || f.Node != node:
-		return refuse(refusal.Denied, "move", f.Move, "is no move from %s", node)
-	case mv.State == wire.MoveWaiting:
-		return ErrTurn
-	case mv.Final() || !mv.UnderWay():
-		return refuse(refusal.Conflict, "move", f.Move, "is %s", mv.State)
-	case mv.DryRun:
-		return refuse(refusal.Conflict, "move", f.Move, "is a dry run")
-	case mv.Container != f.Container:
-		return refuse(refusal.Denied, "container", f.Container, "is not the one that is to move, %s", mv.Container)
-	case mv.Manifest != nil && !mv.Manifest.Same(f):
-		return refuse(refusal.Conflict, "manifest", f.Digest, "move %s was granted for another description of %s (%.12s...)", mv.ID, mv.Container, mv.Manifest.Digest)
-	case mv.Manifest == nil && now.After(mv.Deadline):
-		return refuse(refusal.Conflict, "move", f.Move, "was to be begun before %s", mv.Deadline.Format(time.DateTime))
+	c := move.Question{By: move.Manager, Step: move.Grant, Container: f.Container, Node: node, Facts: move.Foreign}
+	if mv != nil {
+		c.Facts, c.Deadline = 0, mv.Deadline
+		c.Note(mv.From != node || f.Node != node || mv.Container != f.Container, move.Foreign)
+		c.Note(mv.State == wire.MoveWaiting, move.Waiting)
+		c.Note(mv.DryRun, move.DryRun)
+		c.Note(mv.Manifest != nil, move.Known)
+		c.Note(mv.Manifest != nil && !mv.Manifest.Same(f), move.Other)
+		c.Note(now.After(mv.Deadline), move.Late)
+		mv.end(&c)
 	}
-	return nil
+	_, err := c.Take()
+	return refused(f.Move, err, "weir moves shows what is under way; order it again: weir migrate")
+}
+
+// Cancellable says why a move cannot be cancelled any more.
+func (m *Move) Cancellable() error {
+	c := move.Question{By: move.Manager, Step: move.Cancel}
+	m.end(&c)
+	_, err := c.Take()
+	return refused(m.ID, err, "")
+}
+
+// end notes how the move has ended.
+func (m *Move) end(c *move.Question) {
+	if m.State.Final() {
+		c.State = move.State(m.State)
+	}
 }

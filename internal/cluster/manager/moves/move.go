@@ -43,18 +43,9 @@ type Move struct {
 	Profile *wire.ContainerProfile `json:"-"`
 }
 
-// Final reports whether the move has ended, as far as is known.
-func (m *Move) Final() bool { return m.State.Final() }
-
-// UnderWay reports whether the node may be working on it.
-func (m *Move) UnderWay() bool { return m.State.UnderWay() }
-
-// Settled reports whether the source has said how the move ended.
-func (m *Move) Settled() bool { return m.State.Settles() }
-
-// Unbidden reports whether no operator has ordered the move: it is the manager's own
+// Automatic reports whether no operator has ordered the move: it is the manager's own
 // idea, or for a place that a node has asked for.
-func (m *Move) Unbidden() bool { return m.Auto || m.Place != "" }
+func (m *Move) Automatic() bool { return m.Auto || m.Place != "" }
 
 // Touches reports whether a node is the source or the target of the move.
 func (m *Move) Touches(node string) bool { return m.From == node || m.To == node }

@@ -15,7 +15,7 @@ import (
 func ByAge(all map[string]*Move) []*Move {
 	var list []*Move
 	for _, mv := range all {
-		if !mv.Final() {
+		if !mv.State.Final() {
 			list = append(list, mv)
 		}
 	}
@@ -29,9 +29,9 @@ func ByAge(all map[string]*Move) []*Move {
 func Queue(all map[string]*Move) []*Move {
 	class := func(mv *Move) int {
 		switch {
-		case mv.UnderWay():
+		case mv.State.UnderWay():
 			return 0
-		case mv.Unbidden():
+		case mv.Automatic():
 			return 2
 		}
 		return 1
@@ -44,7 +44,7 @@ func Queue(all map[string]*Move) []*Move {
 // UnderWay returns the first moves of a queue, those that were ordered.
 func UnderWay(queue []*Move) []*Move {
 	for i, mv := range queue {
-		if !mv.UnderWay() {
+		if !mv.State.UnderWay() {
 			return queue[:i]
 		}
 	}
@@ -58,14 +58,14 @@ func Ready(mv *Move, before []*Move, all map[string]*Move) (ready bool, broken s
 		switch first := all[id]; {
 		case first == nil:
 		case first.State == wire.MoveDone:
-		case first.Final():
+		case first.State.Final():
 			return false, fmt.Sprintf("move %s of %s, which had to be made first, ended as %s", id, first.Container, first.State)
 		default:
 			return false, ""
 		}
 	}
 	return !slices.ContainsFunc(before, func(o *Move) bool {
-		return !o.Final() && !o.DryRun && (o.From == mv.To || o.Container == mv.Container && o.From == mv.From)
+		return !o.State.Final() && !o.DryRun && (o.From == mv.To || o.Container == mv.Container && o.From == mv.From)
 	}), ""
 }
 
@@ -75,10 +75,10 @@ func Begun(all map[string]*Move, node string, now time.Time) []time.Time {
 	var list []time.Time
 	for _, mv := range all {
 		switch {
-		case !mv.Unbidden(), node != "" && !mv.Touches(node):
+		case !mv.Automatic(), node != "" && !mv.Touches(node):
 		case !mv.Ordered.IsZero():
 			list = append(list, mv.Ordered)
-		case !mv.Final():
+		case !mv.State.Final():
 			list = append(list, now)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // Report returns the move after a report of its source. ok is false if the report changes
 // nothing: it was here before, or the source has said how the move ended.
 func (m *Move) Report(r wire.MoveReport, now time.Time) (next Move, ok bool) {
-	if r.Seq <= m.Seq || m.Ordered.IsZero() || m.Settled() || m.Final() && !r.State.Final() && !m.revives(r, now) {
+	if r.Seq <= m.Seq || m.Ordered.IsZero() || m.State.Settles() || m.State.Final() && !r.State.Final() && !m.revives(r, now) {
 		return *m, false
 	}
 	next = *m
@@ -33,7 +33,7 @@ func (m *Move) Report(r wire.MoveReport, now time.Time) (next Move, ok bool) {
 	if r.Step != "" {
 		next.Steps = withStep(m.Steps, r)
 	}
-	if next.Final() {
+	if next.State.Final() {
 		next.Ended, next.Progress = now.UTC(), nil
 	}
 	return next, true

@@ -133,7 +133,7 @@ func (cl Cluster) moving(now time.Time, cooldown time.Duration) map[string]on {
 	for _, mv := range cl.Moves {
 		switch {
 		case mv.DryRun:
-		case !mv.Final():
+		case !mv.State.Final():
 			list[mv.From+"/"+mv.Container] = on{mv.To, Stay{Moving, fmt.Sprintf("is moving to %s (%s)", mv.To, mv.ID)}}
 		case now.Sub(mv.Ended) < cooldown && mv.State == wire.MoveDone:
 			list[mv.To+"/"+mv.Container] = on{mv.To, Stay{Lately, fmt.Sprintf("moved %s ago", now.Sub(mv.Ended).Round(time.Second))}}

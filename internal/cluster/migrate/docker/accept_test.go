@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"weir/internal/cluster/move"
 	"weir/internal/core/accept"
 
 	"github.com/docker/docker/api/types/blkiodev"
@@ -407,7 +408,7 @@ func TestHostileConfigurations(t *testing.T) {
 	drawn(200, random, host{info.DefaultRuntime, info.CgroupVersion}, base, func(i int, names []string, r container.InspectResponse, c migrate.Container) {
 		o := orderFor(t, r, c)
 		o.Move = fmt.Sprintf("m-%d", i)
-		if _, err := e.Do(ctx, migrate.StepCreate, o); err == nil || !strings.Contains(err.Error(), "accept") && !strings.Contains(err.Error(), "configuration") {
+		if _, err := e.Do(ctx, move.Create, o); err == nil || !strings.Contains(err.Error(), "accept") && !strings.Contains(err.Error(), "configuration") {
 			t.Errorf("configuration %d (%v): %v", i, names, err)
 		}
 		list, err := e.Lacking(ctx, o)
@@ -424,10 +425,10 @@ func TestHostileConfigurations(t *testing.T) {
 	// And the honest one is.
 	r, c := base()
 	o := orderFor(t, r, c)
-	if _, err := e.Do(ctx, migrate.StepCreate, o); err != nil {
+	if _, err := e.Do(ctx, move.Create, o); err != nil {
 		t.Errorf("an honest container: %v", err)
 	}
-	if _, err := e.Do(ctx, migrate.StepDiscard, o); err != nil {
+	if _, err := e.Do(ctx, move.Discard, o); err != nil {
 		t.Error(err)
 	}
 	if after := stateOf(t, e); after != before {

@@ -20,6 +20,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker/daemon"
 	"weir/internal/cluster/migrate/process"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -68,7 +69,7 @@ type config struct {
 func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, error) {
 	r, _, err := e.client.ContainerInspectWithRaw(ctx, name, false)
 	if errdefs.IsNotFound(err) {
-		return migrate.Container{}, &migrate.Error{Code: migrate.CodeNoContainer, Msg: fmt.Sprintf("no container %q", name), Remedy: "docker ps lists those that run"}
+		return migrate.Container{}, &move.Error{Code: move.CodeNoContainer, Msg: fmt.Sprintf("no container %q", name), Remedy: "docker ps lists those that run"}
 	}
 	if err != nil {
 		return migrate.Container{}, definite(ctx, err)

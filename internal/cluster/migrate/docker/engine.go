@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"weir/internal/cluster/move"
 	"weir/internal/core/accept"
 
 	"github.com/containerd/errdefs"
@@ -122,21 +123,21 @@ func (e *Engine) Copy(ctx context.Context, move string) (id string, running bool
 }
 
 // Do takes one step.
-func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (migrate.Outcome, error) {
-	steps := map[migrate.Step]func(context.Context, migrate.Order) (migrate.Outcome, error){
-		migrate.StepPushImage: e.pushImage,
-		migrate.StepPullImage: e.pullImage,
-		migrate.StepCreate:    e.create,
-		migrate.StepPreCopy:   e.preCopy,
-		migrate.StepFreeze:    e.freeze,
-		migrate.StepCommit:    e.commit,
-		migrate.StepPush:      e.push,
-		migrate.StepPull:      e.pull,
-		migrate.StepRestore:   e.restore,
-		migrate.StepConfirm:   e.confirm,
-		migrate.StepForget:    e.forget,
-		migrate.StepDiscard:   e.discard,
-		migrate.StepThaw:      e.thaw,
+func (e *Engine) Do(ctx context.Context, step move.Step, o migrate.Order) (migrate.Outcome, error) {
+	steps := map[move.Step]func(context.Context, migrate.Order) (migrate.Outcome, error){
+		move.PushImage: e.pushImage,
+		move.PullImage: e.pullImage,
+		move.Create:    e.create,
+		move.PreCopy:   e.preCopy,
+		move.Freeze:    e.freeze,
+		move.Commit:    e.commit,
+		move.Push:      e.push,
+		move.Pull:      e.pull,
+		move.Restore:   e.restore,
+		move.Confirm:   e.confirm,
+		move.Forget:    e.forget,
+		move.Discard:   e.discard,
+		move.Thaw:      e.thaw,
 	}
 	do, ok := steps[step]
 	if !ok {
@@ -149,14 +150,13 @@ func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (mi
 // definite makes an error of the engine a definite answer. One that comes of the
 // caller's giving up is none.
 func definite(ctx context.Context, err error) error {
-	var e *migrate.Error
 	switch {
-	case err == nil, errors.As(err, &e), ctx.Err() != nil, client.IsErrConnectionFailed(err):
+	case err == nil, move.CodeOf(err) != "", ctx.Err() != nil, client.IsErrConnectionFailed(err):
 		return err
 	case errdefs.IsNotFound(err):
-		return &migrate.Error{Code: migrate.CodeNoContainer, Msg: err.Error()}
+		return &move.Error{Code: move.CodeNoContainer, Msg: err.Error()}
 	}
-	return &migrate.Error{Code: migrate.CodeFailed, Msg: oneLine(err.Error())}
+	return &move.Error{Code: move.CodeFailed, Msg: oneLine(err.Error())}
 }
 
 var (
@@ -175,11 +175,11 @@ func oneLine(text string) string {
 }
 
 func failed(format string, args ...any) error {
-	return &migrate.Error{Code: migrate.CodeFailed, Msg: fmt.Sprintf(format, args...)}
+	return &move.Error{Code: move.CodeFailed, Msg: fmt.Sprintf(format, args...)}
 }
 
 func refused(format string, args ...any) error {
-	return &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf(format, args...)}
+	return &move.Error{Code: move.CodeRefused, Msg: fmt.Sprintf(format, args...)}
 }
 
 // journey sums up an engine's messages about a push or pull.

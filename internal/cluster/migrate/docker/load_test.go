@@ -11,6 +11,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"weir/internal/cluster/move"
 	"weir/internal/core/accept"
 
 	"github.com/docker/docker/api/types/image"
@@ -223,7 +224,7 @@ func TestHostileImages(t *testing.T) {
 		if found, err := e.client.ImageInspect(t.Context(), o.Container.ImageID); err != nil || len(found.RepoTags) != 1 || found.RepoTags[0] != brought(o) {
 			t.Errorf("%v, %v", found.RepoTags, err)
 		}
-		if _, err := e.Do(t.Context(), migrate.StepDiscard, o); err != nil {
+		if _, err := e.Do(t.Context(), move.Discard, o); err != nil {
 			t.Error(err)
 		}
 	})

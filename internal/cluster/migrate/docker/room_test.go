@@ -21,6 +21,7 @@ import (
 
 	"weir/internal/base/nsthread"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/test/dockertest"
 )
 
@@ -147,7 +148,7 @@ func TestPullsLeaveTheReserve(t *testing.T) {
 	o := migrate.Order{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachCommit, Registry: address, Committed: &made,
 		Container: migrate.Container{Name: "web", Engine: "docker", Image: "app:1", ImageID: made.ImageID}}
 	before := freeOn(t, disk)
-	for _, step := range []migrate.Step{migrate.StepPullImage, migrate.StepPull} {
+	for _, step := range []move.Step{move.PullImage, move.Pull} {
 		t.Run(string(step), func(t *testing.T) {
 			least := leastFree(t, disk)
 			_, err := e.Do(t.Context(), step, o)

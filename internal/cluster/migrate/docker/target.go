@@ -22,6 +22,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker/cgroup"
+	"weir/internal/cluster/move"
 )
 
 // Lacking says what this engine lacks as the target of an order.
@@ -162,7 +163,7 @@ func (e *Engine) pullImage(ctx context.Context, o migrate.Order) (out migrate.Ou
 	if missing == nil {
 		return migrate.Outcome{Note: "already there"}, nil
 	}
-	absent := &migrate.Error{Code: migrate.CodeNoImage, Msg: fmt.Sprintf("image %s is not here", o.Container.Image)}
+	absent := &move.Error{Code: move.CodeNoImage, Msg: fmt.Sprintf("image %s is not here", o.Container.Image)}
 	if o.Registry == "" {
 		return out, absent
 	}
@@ -419,7 +420,7 @@ func (e *Engine) whenRestored(ctx context.Context, o migrate.Order, paused bool,
 }
 
 func gone(o migrate.Order) error {
-	return &migrate.Error{Code: migrate.CodeGone, Msg: fmt.Sprintf("the copy of %s is no more", o.Container.Name)}
+	return &move.Error{Code: move.CodeGone, Msg: fmt.Sprintf("the copy of %s is no more", o.Container.Name)}
 }
 
 func (e *Engine) mustCopy(ctx context.Context, o migrate.Order) (id string, running bool, err error) {

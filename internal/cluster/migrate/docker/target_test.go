@@ -6,6 +6,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"weir/internal/cluster/move"
 	"weir/internal/core/accept"
 
 	"github.com/docker/docker/api/types/container"
@@ -122,11 +123,11 @@ func TestTheTargetTakesTheOrderedImage(t *testing.T) {
 		defer daemon.Remove(context.WithoutCancel(ctx), "source")
 		at := o
 		at.Container.ID = id
-		made, err := e.Do(ctx, migrate.StepCommit, at)
+		made, err := e.Do(ctx, move.Commit, at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pushed, err := e.Do(ctx, migrate.StepPush, at)
+		pushed, err := e.Do(ctx, move.Push, at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +139,7 @@ func TestTheTargetTakesTheOrderedImage(t *testing.T) {
 	before := stateOf(t, e)
 	discard := func() {
 		t.Helper()
-		if _, err := e.Do(ctx, migrate.StepDiscard, o); err != nil {
+		if _, err := e.Do(ctx, move.Discard, o); err != nil {
 			t.Error(err)
 		}
 		if after := stateOf(t, e); after != before {
@@ -160,10 +161,10 @@ func TestTheTargetTakesTheOrderedImage(t *testing.T) {
 
 	t.Run("the tag points elsewhere", func(t *testing.T) {
 		o.Committed = &ordered
-		if _, err := e.Do(ctx, migrate.StepPull, o); err != nil {
+		if _, err := e.Do(ctx, move.Pull, o); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Do(ctx, migrate.StepCreate, o); err != nil {
+		if _, err := e.Do(ctx, move.Create, o); err != nil {
 			t.Fatal(err)
 		}
 		if image := imageOf(); image != ordered.ImageID {
@@ -173,20 +174,20 @@ func TestTheTargetTakesTheOrderedImage(t *testing.T) {
 	})
 	t.Run("the digest is another image's", func(t *testing.T) {
 		o.Committed = &migrate.Committed{ImageID: ordered.ImageID, Digest: another.Digest}
-		if _, err := e.Do(ctx, migrate.StepPull, o); err == nil || !strings.Contains(err.Error(), another.ImageID) {
+		if _, err := e.Do(ctx, move.Pull, o); err == nil || !strings.Contains(err.Error(), another.ImageID) {
 			t.Errorf("pulled: %v", err)
 		}
 		discard()
 	})
 	t.Run("the name changes hands here", func(t *testing.T) {
 		o.Committed = &ordered
-		if _, err := e.Do(ctx, migrate.StepPull, o); err != nil {
+		if _, err := e.Do(ctx, move.Pull, o); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.client.ImageTag(ctx, dockertest.Image, committed(o)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Do(ctx, migrate.StepCreate, o); err == nil || !strings.Contains(err.Error(), "ordered was "+ordered.ImageID) {
+		if _, err := e.Do(ctx, move.Create, o); err == nil || !strings.Contains(err.Error(), "ordered was "+ordered.ImageID) {
 			t.Errorf("created: %v", err)
 		}
 		if id, _, err := e.Copy(ctx, o.Move); err != nil || id != "" {
@@ -196,7 +197,7 @@ func TestTheTargetTakesTheOrderedImage(t *testing.T) {
 	})
 	t.Run("the copy is not as granted", func(t *testing.T) {
 		o.Committed = &ordered
-		if _, err := e.Do(ctx, migrate.StepPull, o); err != nil {
+		if _, err := e.Do(ctx, move.Pull, o); err != nil {
 			t.Fatal(err)
 		}
 		bad := o
@@ -204,7 +205,7 @@ func TestTheTargetTakesTheOrderedImage(t *testing.T) {
 		if string(bad.Container.Config) == string(o.Container.Config) {
 			t.Fatal("the configuration says nothing of privileges")
 		}
-		if _, err := e.Do(ctx, migrate.StepCreate, bad); err == nil || !strings.Contains(err.Error(), "Privileged") {
+		if _, err := e.Do(ctx, move.Create, bad); err == nil || !strings.Contains(err.Error(), "Privileged") {
 			t.Errorf("created: %v", err)
 		}
 		discard()

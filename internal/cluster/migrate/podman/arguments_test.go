@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"weir/internal/cluster/move"
 	"weir/internal/core/accept"
 
 	"weir/internal/cluster/migrate"
@@ -46,7 +47,7 @@ esac
 		t.Fatal(err)
 	}
 	_ = e.Hold(ctx, o)
-	for _, step := range []migrate.Step{migrate.StepPullImage, migrate.StepPreCopy, migrate.StepFreeze, migrate.StepThaw, migrate.StepDiscard, migrate.StepForget} {
+	for _, step := range []move.Step{move.PullImage, move.PreCopy, move.Freeze, move.Thaw, move.Discard, move.Forget} {
 		_, _ = e.Do(ctx, step, o)
 	}
 	text, err := os.ReadFile(log)

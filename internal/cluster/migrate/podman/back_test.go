@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 )
 
 // TestBackWithItsVolumes: a container with volumes, named and not, goes back with its memory, and
@@ -33,7 +34,7 @@ func TestBackWithItsVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := migrate.Order{Move: "back", Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle}
-	for _, step := range []migrate.Step{migrate.StepFreeze, migrate.StepThaw} {
+	for _, step := range []move.Step{move.Freeze, move.Thaw} {
 		if _, err := a.Do(t.Context(), step, o); err != nil {
 			t.Fatalf("%s: %v", step, err)
 		}
@@ -72,14 +73,14 @@ func TestRestartPolicies(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := migrate.Order{Move: "back-" + policy, Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle}
-		if _, err := from.Do(t.Context(), migrate.StepFreeze, o); err != nil {
+		if _, err := from.Do(t.Context(), move.Freeze, o); err != nil {
 			t.Fatal(err)
 		}
 		boot(from, policy)
 		if running := from.podman(t, "ps", "--quiet"); running != "" {
 			t.Errorf("%s: it runs at the source although it is frozen: %s", policy, running)
 		}
-		if _, err := from.Do(t.Context(), migrate.StepThaw, o); err != nil {
+		if _, err := from.Do(t.Context(), move.Thaw, o); err != nil {
 			t.Fatal(err)
 		}
 		bed.move(t, from, to, "m-"+policy)

@@ -17,6 +17,7 @@ import (
 	"weir/internal/cluster/migrate/announce"
 	"weir/internal/cluster/migrate/process"
 	"weir/internal/cluster/migrate/remains"
+	"weir/internal/cluster/move"
 )
 
 // clearTimeout bounds how long it may take to tidy up after a dump or a restore that failed.
@@ -123,7 +124,7 @@ func (e *Engine) restore(ctx context.Context, o migrate.Order, options ...string
 		return errors.Join(err, e.endHalf(ctx, o))
 	}
 	if id := strings.TrimSpace(out); id != o.Container.ID { // that of the archive
-		return errors.Join(&migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("the archive has container %.12s, not %.12s", id, o.Container.ID)}, e.remove(context.WithoutCancel(ctx), id, "-f", "-v", "-t", "0"))
+		return errors.Join(&move.Error{Code: move.CodeRefused, Msg: fmt.Sprintf("the archive has container %.12s, not %.12s", id, o.Container.ID)}, e.remove(context.WithoutCancel(ctx), id, "-f", "-v", "-t", "0"))
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"weir/internal/cluster/move"
 	"weir/internal/core/accept"
 
 	"weir/internal/base/safepath"
@@ -69,16 +70,15 @@ func (e *Engine) run(ctx context.Context, args ...string) (string, error) {
 		return "", ctx.Err()
 	}
 	text := strings.Join(strings.Fields(strings.ReplaceAll(errs.String(), "Error: ", "")), " ")
-	code := migrate.CodeFailed
+	code := move.CodeFailed
 	if strings.Contains(text, "no such container") || strings.Contains(text, "no container with") {
-		code = migrate.CodeNoContainer
+		code = move.CodeNoContainer
 	}
-	return "", &migrate.Error{Code: code, Msg: "podman " + args[0] + ": " + text}
+	return "", &move.Error{Code: code, Msg: "podman " + args[0] + ": " + text}
 }
 
 func noContainer(err error) bool {
-	var e *migrate.Error
-	return errors.As(err, &e) && e.Code == migrate.CodeNoContainer
+	return move.CodeOf(err) == move.CodeNoContainer
 }
 
 func (e *Engine) archive(move string) string { return filepath.Join(e.dir, move+".tar") }
@@ -119,7 +119,7 @@ func (e *Engine) Release(ctx context.Context, o migrate.Order) error {
 func (e *Engine) whenRestored(ctx context.Context, o migrate.Order, paused bool, do string) error {
 	id, running, err := e.Copy(ctx, o.Move)
 	if err == nil && !running {
-		err = &migrate.Error{Code: migrate.CodeGone, Msg: fmt.Sprintf("the copy of %s is no more", o.Container.Name)}
+		err = &move.Error{Code: move.CodeGone, Msg: fmt.Sprintf("the copy of %s is no more", o.Container.Name)}
 	}
 	if err != nil {
 		return err
@@ -132,18 +132,18 @@ func (e *Engine) whenRestored(ctx context.Context, o migrate.Order, paused bool,
 }
 
 // Do takes one step.
-func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) Do(ctx context.Context, step move.Step, o migrate.Order) (out migrate.Outcome, err error) {
 	switch step {
-	case migrate.StepPullImage:
+	case move.PullImage:
 		if _, err := e.run(ctx, "image", "exists", "--", o.Container.ImageID); err != nil {
-			return out, &migrate.Error{Code: migrate.CodeNoImage, Msg: "image " + o.Container.Image + " is not here"}
+			return out, &move.Error{Code: move.CodeNoImage, Msg: "image " + o.Container.Image + " is not here"}
 		}
 		out.Note = "already there"
-	case migrate.StepPreCopy:
+	case move.PreCopy:
 		return e.preCopy(ctx, o)
-	case migrate.StepFreeze:
+	case move.Freeze:
 		return e.freeze(ctx, o)
-	case migrate.StepRestore:
+	case move.Restore:
 		if err := e.expected(o); err != nil {
 			return out, err
 		}
@@ -152,20 +152,20 @@ func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (ou
 			return out, err
 		}
 		return out, e.restore(ctx, o)
-	case migrate.StepConfirm:
+	case move.Confirm:
 		id, _, copyErr := e.Copy(ctx, o.Move)
 		if copyErr == nil && id != "" {
 			out.Note = e.announce(ctx, id)
 		}
 		err = e.tidy(o.Move)
-	case migrate.StepForget:
+	case move.Forget:
 		err = e.forget(ctx, o)
-	case migrate.StepDiscard:
+	case move.Discard:
 		err = e.discard(ctx, o)
-	case migrate.StepThaw:
+	case move.Thaw:
 		return e.thaw(ctx, o)
 	default:
-		err = &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("podman takes no step %s; leave --approach and --registry out", step)}
+		err = &move.Error{Code: move.CodeRefused, Msg: fmt.Sprintf("podman takes no step %s; leave --approach and --registry out", step)}
 	}
 	return out, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/pack"
+	"weir/internal/cluster/move"
 )
 
 // TestOwnContainersAreNoCopies: an order of another node that gives a copy the id of a container
@@ -49,7 +50,7 @@ esac
 	}
 	refused := func(what string, err error) {
 		t.Helper()
-		if e, ok := errors.AsType[*migrate.Error](err); !ok || e.Code != migrate.CodeRefused {
+		if e, ok := errors.AsType[*move.Error](err); !ok || e.Code != move.CodeRefused {
 			t.Errorf("%s: %v, want a refusal", what, err)
 		}
 	}
@@ -58,7 +59,7 @@ esac
 	if err := receive(order("m-3", other)); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []migrate.Step{migrate.StepRestore, migrate.StepDiscard} { // another id than the archive came for
+	for _, step := range []move.Step{move.Restore, move.Discard} { // another id than the archive came for
 		_, err := e.Do(t.Context(), step, order("m-3", own))
 		refused(string(step), err)
 	}
@@ -66,7 +67,7 @@ esac
 	if err := os.WriteFile(filepath.Join(dir, "restored"), []byte(strange+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = e.Do(t.Context(), migrate.StepRestore, order("m-3", other))
+	_, err = e.Do(t.Context(), move.Restore, order("m-3", other))
 	refused("an archive with another id", err)
 	text, err := os.ReadFile(log)
 	if err != nil {

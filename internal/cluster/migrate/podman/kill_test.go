@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -114,14 +115,14 @@ func TestKilledBehindItsDump(t *testing.T) {
 		ctx, kill := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			_, err := a.Do(ctx, migrate.StepFreeze, o)
+			_, err := a.Do(ctx, move.Freeze, o)
 			ended <- err
 		}()
 		await(t, filepath.Join(r.StaticDir, "checkpoint", "inventory.img"))
 		time.Sleep(time.Duration(25+i*3) * time.Millisecond)
 		kill()
 		frozen := <-ended
-		out, err := a.Do(t.Context(), migrate.StepThaw, o)
+		out, err := a.Do(t.Context(), move.Thaw, o)
 		if err != nil || out.Note != "" {
 			t.Fatalf("%d: %v; %s", i, err, out.Note)
 		}

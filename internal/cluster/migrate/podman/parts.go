@@ -13,6 +13,7 @@ import (
 	"weir/internal/base/safepath"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/pack"
+	"weir/internal/cluster/move"
 )
 
 // Send writes a part of a frozen container.
@@ -31,7 +32,7 @@ func (e *Engine) Send(ctx context.Context, p migrate.Part, o migrate.Order, w io
 			size, err = sendFile(w, file)
 		}
 	default:
-		err = &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("a container of podman has no part %s", p)}
+		err = &move.Error{Code: move.CodeRefused, Msg: fmt.Sprintf("a container of podman has no part %s", p)}
 	}
 	return migrate.Outcome{Bytes: size.Packed, Raw: size.Raw}, err
 }
@@ -61,7 +62,7 @@ func (e *Engine) mayCome(ctx context.Context, o migrate.Order) error {
 	if err != nil {
 		return err
 	}
-	return &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("container %.12s is here already, and not by this move", o.Container.ID)}
+	return &move.Error{Code: move.CodeRefused, Msg: fmt.Sprintf("container %.12s is here already, and not by this move", o.Container.ID)}
 }
 
 // expected refuses an order about another container than the one whose archive has come.
@@ -70,11 +71,11 @@ func (e *Engine) expected(o migrate.Order) error {
 	if err == nil && string(text) == o.Container.ID {
 		return nil
 	}
-	return &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("no archive of container %.12q has come in this move", o.Container.ID)}
+	return &move.Error{Code: move.CodeRefused, Msg: fmt.Sprintf("no archive of container %.12q has come in this move", o.Container.ID)}
 }
 
 func noID(o migrate.Order) error {
-	return &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("%.100q is no id of a container", o.Container.ID)}
+	return &move.Error{Code: move.CodeRefused, Msg: fmt.Sprintf("%.100q is no id of a container", o.Container.ID)}
 }
 
 // Receive takes a part of a container.
@@ -119,5 +120,5 @@ func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 	case migrate.PartMemory:
 		return out, os.Rename(file, e.memory(o.Move))
 	}
-	return out, &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("a container of podman has no part %s", p)}
+	return out, &move.Error{Code: move.CodeRefused, Msg: fmt.Sprintf("a container of podman has no part %s", p)}
 }

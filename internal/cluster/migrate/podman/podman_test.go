@@ -18,6 +18,7 @@ import (
 
 	"weir/internal/cluster/clustertest/counter"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -237,7 +238,7 @@ func TestMemoryIsCopiedAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := migrate.Order{Move: "back", Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle, PreCopy: true}
-	for _, step := range []migrate.Step{migrate.StepPreCopy, migrate.StepFreeze, migrate.StepThaw} {
+	for _, step := range []move.Step{move.PreCopy, move.Freeze, move.Thaw} {
 		if _, err := bed.a.Do(t.Context(), step, o); err != nil {
 			t.Fatalf("%s: %v", step, err)
 		}
@@ -262,7 +263,7 @@ func TestACounterGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := migrate.Order{Move: "back", Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle}
-	for _, step := range []migrate.Step{migrate.StepFreeze, migrate.StepFreeze, migrate.StepThaw, migrate.StepThaw} {
+	for _, step := range []move.Step{move.Freeze, move.Freeze, move.Thaw, move.Thaw} {
 		if _, err := a.Do(t.Context(), step, o); err != nil {
 			t.Fatalf("%s: %v", step, err)
 		}

@@ -3,7 +3,6 @@
 package registry
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"maps"
@@ -14,8 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/base/atomicfile"
-	"weir/internal/base/safepath"
+	"weir/internal/base/statefile"
 )
 
 // ownersFile remembers who was the first to push what.
@@ -59,14 +57,10 @@ type upload struct {
 func openUsage(dir string, q Quota) (*usage, error) {
 	u := &usage{dir: dir, quota: q.filled(), blobs: map[string]*stored{}, nodes: map[string]int64{}, uploads: map[string]*upload{}, touched: map[string]time.Time{}, had: map[string]map[string]bool{}}
 	owners := map[string]*stored{}
-	text, err := safepath.ReadFile(filepath.Join(dir, ownersFile))
-	if err == nil {
-		err = json.Unmarshal(text, &owners)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if statefile.Read(filepath.Join(dir, ownersFile), &owners) != nil {
 		owners = nil // a file that cannot be read costs the owners, not the images
 	}
-	err = filepath.WalkDir(filepath.Join(dir, "docker/registry/v2/blobs"), func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(dir, "docker/registry/v2/blobs"), func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -135,11 +129,7 @@ func (u *usage) save() error {
 	}
 	u.timer.Stop()
 	u.timer = nil
-	text, err := json.Marshal(u.blobs)
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(filepath.Join(u.dir, ownersFile), text, 0o600)
+	return statefile.Write(filepath.Join(u.dir, ownersFile), u.blobs)
 }
 
 // touch notes that a client that pushes relies on a digest.

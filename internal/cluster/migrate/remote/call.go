@@ -13,6 +13,7 @@ import (
 	"net/http"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/bound"
 )
 
@@ -45,7 +46,7 @@ const (
 // Call has what a callee is told besides the verb.
 type Call struct {
 	Name  string         `json:"name,omitempty"` // describe: container; copy: migration
-	Step  migrate.Step   `json:"step,omitempty"` // do
+	Step  move.Step      `json:"step,omitempty"` // do
 	Part  *migrate.Part  `json:"part,omitempty"` // send, receive
 	Order *migrate.Order `json:"order,omitempty"`
 	// Login goes to the helper alone, beside the order, which does not carry it.
@@ -67,7 +68,7 @@ type Peer struct {
 }
 
 // Ask makes a call and reads the answer into out, unless that is nil. stream is the part
-// of "receive". A definite answer of the callee is a *migrate.Error; any other error
+// of "receive". A definite answer of the callee is a *move.Error; any other error
 // leaves open what has happened there.
 func (p Peer) Ask(ctx context.Context, verb Verb, in Call, stream io.Reader, out any) error {
 	resp, err := p.post(ctx, verb, in, stream)
@@ -153,7 +154,7 @@ func (p Peer) send(req *http.Request) (*http.Response, error) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusConflict {
-		e := new(migrate.Error)
+		e := new(move.Error)
 		if err := json.NewDecoder(io.LimitReader(resp.Body, MaxCall)).Decode(e); err == nil {
 			return nil, e
 		}
@@ -189,13 +190,13 @@ func Read(r *http.Request, verb Verb, most int64) (in Call, err error) {
 	return in, json.Unmarshal(text, &in)
 }
 
-func refused(msg string) *migrate.Error {
-	return &migrate.Error{Code: migrate.CodeRefused, Msg: msg}
+func refused(msg string) *move.Error {
+	return &move.Error{Code: move.CodeRefused, Msg: msg}
 }
 
 // Answer writes what Invoke returned. A caller that has gone away learns nothing.
 func Answer(w http.ResponseWriter, out any, err error) {
-	var definite *migrate.Error
+	var definite *move.Error
 	switch {
 	case errors.As(err, &definite):
 		w.Header().Set("Content-Type", "application/json")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -75,7 +76,7 @@ func (e *Engine) Admit(ctx context.Context) error {
 }
 
 // Do implements migrate.Engine.
-func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) Do(ctx context.Context, step move.Step, o migrate.Order) (out migrate.Outcome, err error) {
 	return out, e.peer.Ask(ctx, Do, Call{Step: step, Order: &o, Login: &o.Login}, nil, &out)
 }
 
@@ -141,7 +142,7 @@ const maxEnd = 4 << 10
 // ending is the trailer's value.
 type ending struct {
 	Outcome  migrate.Outcome `json:"outcome"`
-	Definite *migrate.Error  `json:"definite,omitempty"`
+	Definite *move.Error     `json:"definite,omitempty"`
 	Error    string          `json:"error,omitempty"`
 }
 

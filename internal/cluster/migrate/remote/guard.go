@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 )
 
 // Warrant is the permission that the agent shows to the helper for a move.
@@ -29,7 +30,7 @@ func warrantOf(ctx context.Context) *Warrant {
 	return nil
 }
 
-// Guard decides which calls the helper's engine gets. A *migrate.Error, wrapped or not,
+// Guard decides which calls the helper's engine gets. A *move.Error, wrapped or not,
 // refuses one.
 type Guard interface {
 	// Describe and Lacking permit a pre-flight.
@@ -37,10 +38,9 @@ type Guard interface {
 	Lacking(w *Warrant, o migrate.Order) error
 	// Admit takes in a move that the manager has granted. The calls below are about one.
 	Admit(w *Warrant) error
-	Step(step migrate.Step, o migrate.Order) (Passage, error)
-	Part(verb Verb, p migrate.Part, o migrate.Order) (Passage, error)
+	// Take permits a step; part is "" but for move.Send and move.Receive.
+	Take(verb Verb, step move.Step, part string, o migrate.Order) (Passage, error)
 	Copy(move string) error
-	Running(verb Verb, o migrate.Order) (Passage, error)
 }
 
 // Passage is the permission for one call.

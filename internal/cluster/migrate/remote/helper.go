@@ -18,6 +18,7 @@ import (
 
 	"weir/internal/base/crowd"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 )
 
 // Deadlines of the helper. A part may be as long as its container's memory and a pull as
@@ -124,16 +125,16 @@ func (h *Helper) invoke(ctx context.Context, verb Verb, in Call, rest io.Reader)
 	case Lacking:
 		return h.engine.lacking(ctx, in)
 	case Do:
-		p, err := h.engine.guard.Step(in.Step, *in.Order)
+		p, err := h.engine.guard.Take(verb, in.Step, "", *in.Order)
 		return pass(p, err, func(o migrate.Order) (migrate.Outcome, error) { return h.engine.Do(ctx, in.Step, o) })
 	case Receive:
 		if in.Part == nil {
 			return nil, refused("a part without a name")
 		}
-		p, err := h.engine.guard.Part(verb, *in.Part, *in.Order)
+		p, err := h.engine.guard.Take(verb, move.Receive, in.Part.String(), *in.Order)
 		return pass(p, err, func(o migrate.Order) (migrate.Outcome, error) { return h.engine.Receive(ctx, *in.Part, o, rest) })
 	case Hold, Release:
-		p, err := h.engine.guard.Running(verb, *in.Order)
+		p, err := h.engine.guard.Take(verb, move.Step(verb), "", *in.Order)
 		return pass(p, err, func(o migrate.Order) (migrate.Outcome, error) {
 			if verb == Hold {
 				return migrate.Outcome{}, h.engine.Hold(ctx, o)
@@ -150,7 +151,7 @@ func (h *Helper) send(ctx context.Context, w http.ResponseWriter, control *http.
 		Answer(w, nil, refused("a part without a name or an order"))
 		return
 	}
-	p, err := h.engine.guard.Part(Send, *in.Part, *in.Order)
+	p, err := h.engine.guard.Take(Send, move.Send, in.Part.String(), *in.Order)
 	if err != nil {
 		Answer(w, nil, err)
 		return

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 )
 
 // TestMain: a test starts its own program again as another user, which tries to call.
@@ -64,7 +65,7 @@ func (e *engine) Lacking(_ context.Context, o migrate.Order) ([]migrate.Finding,
 	e.note("lacking %s", o.Move)
 	return []migrate.Finding{{Code: "name-taken", Refuses: true}}, e.err
 }
-func (e *engine) Do(_ context.Context, step migrate.Step, o migrate.Order) (migrate.Outcome, error) {
+func (e *engine) Do(_ context.Context, step move.Step, o migrate.Order) (migrate.Outcome, error) {
 	e.note("do %s %s", step, o.Move)
 	e.login = o.Login
 	return migrate.Outcome{Bytes: 3, Note: "done"}, e.err
@@ -99,14 +100,9 @@ func (anything) Describe(*Warrant, string) error       { return nil }
 func (anything) Lacking(*Warrant, migrate.Order) error { return nil }
 func (anything) Admit(*Warrant) error                  { return nil }
 func (anything) Copy(string) error                     { return nil }
-func (anything) passage(o migrate.Order) (Passage, error) {
+func (anything) Take(_ Verb, _ move.Step, _ string, o migrate.Order) (Passage, error) {
 	return Passage{Order: o, Done: func(_ migrate.Outcome, err error) error { return err }}, nil
 }
-func (a anything) Step(_ migrate.Step, o migrate.Order) (Passage, error) { return a.passage(o) }
-func (a anything) Part(_ Verb, _ migrate.Part, o migrate.Order) (Passage, error) {
-	return a.passage(o)
-}
-func (a anything) Running(_ Verb, o migrate.Order) (Passage, error) { return a.passage(o) }
 
 var order = migrate.Order{Move: "m-1", From: "a", To: "b", Container: migrate.Container{Name: "web"}}
 
@@ -155,11 +151,11 @@ func TestEachCallArrives(t *testing.T) {
 	check(string(c.Config), `{"a":1}`, err)
 	list, err := e.Lacking(ctx, order)
 	check(list, []migrate.Finding{{Code: "name-taken", Refuses: true}}, err)
-	out, err := e.Do(ctx, migrate.StepFreeze, order)
+	out, err := e.Do(ctx, move.Freeze, order)
 	check(out, migrate.Outcome{Bytes: 3, Note: "done"}, err)
 	withLogin := order
 	withLogin.Login = migrate.Login{User: "m-1.source", Password: "secret"}
-	if _, err := e.Do(ctx, migrate.StepPush, withLogin); err != nil || fake.login != withLogin.Login {
+	if _, err := e.Do(ctx, move.Push, withLogin); err != nil || fake.login != withLogin.Login {
 		t.Errorf("the engine's login is %+v, %v", fake.login, err)
 	}
 	fake.asked = fake.asked[:len(fake.asked)-1]
@@ -178,21 +174,21 @@ func TestEachCallArrives(t *testing.T) {
 }
 
 func TestDefiniteAnswersStayDefinite(t *testing.T) {
-	gone := &migrate.Error{Code: migrate.CodeGone, Msg: "the copy is no more", Remedy: "none"}
+	gone := &move.Error{Code: move.CodeGone, Msg: "the copy is no more", Remedy: "none"}
 	for _, wrong := range []error{gone, fmt.Errorf("step: %w", gone), errors.New("who knows")} {
 		fake := &engine{err: wrong, part: "half"}
 		e, _, _ := serve(t, fake, 0, io.Discard)
 		ctx := t.Context()
 		_, _, copyErr := e.Copy(ctx, "m-1")
-		_, doErr := e.Do(ctx, migrate.StepThaw, order)
+		_, doErr := e.Do(ctx, move.Thaw, order)
 		_, sendErr := e.Send(ctx, migrate.Part{Kind: migrate.PartLayer}, order, io.Discard)
 		_, receiveErr := e.Receive(ctx, migrate.Part{Kind: migrate.PartLayer}, order, strings.NewReader("x"))
 		for verb, err := range map[string]error{"copy": copyErr, "do": doErr, "hold": e.Hold(ctx, order), "send": sendErr, "receive": receiveErr} {
-			var definite *migrate.Error
+			var definite *move.Error
 			switch {
 			case err == nil:
 				t.Errorf("%s: succeeds though the engine says %q", verb, wrong)
-			case errors.As(err, &definite) != errors.As(wrong, new(*migrate.Error)):
+			case errors.As(err, &definite) != errors.As(wrong, new(*move.Error)):
 				t.Errorf("%s: %q is definite: %v; the engine said %q", verb, err, definite != nil, wrong)
 			case definite != nil && *definite != *gone:
 				t.Errorf("%s: %+v; the engine said %+v", verb, definite, gone)
@@ -222,7 +218,7 @@ func TestCallsThatAreTooLongOrUnknownAreRefused(t *testing.T) {
 	e, _, _ := serve(t, fake, 0, io.Discard)
 	long := order
 	long.Container.Config = []byte(`"` + strings.Repeat("x", MaxCall) + `"`)
-	if _, err := e.Do(t.Context(), migrate.StepCreate, long); err == nil || !strings.Contains(err.Error(), "are the most") {
+	if _, err := e.Do(t.Context(), move.Create, long); err == nil || !strings.Contains(err.Error(), "are the most") {
 		t.Errorf("a call of more than 4 MiB: %v", err)
 	}
 	for path, body := range map[string]string{

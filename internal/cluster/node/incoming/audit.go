@@ -55,15 +55,8 @@ func (s *Server) shown(sealed []byte, source string) (container, move string) {
 	if err != nil {
 		return "", ""
 	}
-	if e.Kind == (wire.Grant{}).Kind() {
-		var g wire.Grant
-		if e.Read(&g) != nil {
-			return "", ""
-		}
-		return g.Container, g.Move
-	}
-	var m wire.Move
-	if e.Read(&m) != nil {
+	m, _, err := e.Permission()
+	if err != nil {
 		return "", ""
 	}
 	return m.Container, m.ID

@@ -10,7 +10,7 @@
 //	statement.go  what the source has stated about a part
 //	guests.go     the records of copies, on the disk
 //	task.go       one step or part of a copy at a time
-//	settle.go     settings of a copy that was confirmed; copies that their sources forsook
+//	settle.go     settings of a copy that was confirmed; copies that their sources abandoned
 //	audit.go      what other nodes did, in the audit log
 //
 // What may be done next with a copy is decided by package guest, how many connections and

@@ -4,10 +4,10 @@ package incoming
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +16,9 @@ import (
 
 	"weir/internal/base/atomicfile"
 	"weir/internal/base/safepath"
+	"weir/internal/base/statefile"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/node/gate"
 	"weir/internal/cluster/node/guest"
 	"weir/internal/cluster/warrant"
@@ -27,8 +29,9 @@ const (
 	// keepGuests is for how long the end of a copy is remembered: longer than any order
 	// lives.
 	keepGuests = 7 * 24 * time.Hour
-	// forsaken is after how long without a word a copy that never ran is discarded.
-	forsaken = 24 * time.Hour
+	// abandonAfter is after how long without a word a copy that never ran is discarded: no
+	// probation ends it.
+	abandonAfter = 24 * time.Hour
 	// SweepAfter is the time after which a discarded copy is discarded once more: an
 	// engine may finish a call after its caller has gone.
 	SweepAfter = time.Minute
@@ -41,7 +44,7 @@ const (
 // dealt with at a time.
 type entry struct {
 	mu sync.Mutex // not held while the engine works
-	guest.Record
+	guest.Arrival
 	void    bool  // never written down, or forgotten: not to be used
 	doing   *task // nil = nothing
 	leaving int   // discards that wait for the end of doing; nothing else begins
@@ -64,6 +67,7 @@ type task struct {
 // Each has a lock of its own, so that the disk makes one source wait for itself only.
 // A guest's lock is taken before that of the map.
 type guests struct {
+	files   statefile.Folder[guest.Arrival]
 	dir     string
 	reading gate.Slots // decoding a description takes many times its size
 
@@ -72,29 +76,19 @@ type guests struct {
 	open map[string]int // under way, by source
 }
 
-func openGuests(dir string, reading gate.Slots, now time.Time) (*guests, error) {
+func openGuests(dir string, reading gate.Slots, now time.Time, log *slog.Logger) (*guests, error) {
 	g := &guests{dir: dir, reading: reading, all: map[string]*entry{}, open: map[string]int{}}
-	if err := safepath.Folder(dir, 0o700); err != nil {
-		return nil, err
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	files, all, err := statefile.Open[guest.Arrival](dir, log)
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range files {
-		text, err := safepath.ReadFile(file)
-		if err != nil {
-			return nil, err
+	g.files = files
+	for id, r := range all {
+		r.Shorten()
+		if r.End == "" {
+			g.open[r.Grant.From]++
 		}
-		v := &entry{}
-		if err := json.Unmarshal(text, &v.Record); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		v.Shorten()
-		if v.End == "" {
-			g.open[v.Grant.From]++
-		}
-		g.all[strings.TrimSuffix(filepath.Base(file), ".json")] = v
+		g.all[id] = &entry{Arrival: *r}
 	}
 	g.forget(now)
 	return g, g.tidy()
@@ -105,15 +99,15 @@ func openGuests(dir string, reading gate.Slots, now time.Time) (*guests, error) 
 func (g *guests) tidy() error {
 	files, err := filepath.Glob(filepath.Join(g.dir, "*.description"))
 	for _, file := range files {
-		v := g.all[strings.TrimSuffix(filepath.Base(file), ".description")]
-		if v == nil || v.Settled() {
+		id := strings.TrimSuffix(filepath.Base(file), ".description")
+		v := g.all[id]
+		if v == nil && !g.files.Damaged(id) || v != nil && v.Settled() {
 			err = errors.Join(err, os.Remove(file))
 		}
 	}
 	return err
 }
 
-func (g *guests) file(move string) string        { return filepath.Join(g.dir, move+".json") }
 func (g *guests) description(move string) string { return filepath.Join(g.dir, move+".description") }
 
 // list returns every guest of now.
@@ -166,7 +160,7 @@ func (g *guests) forget(now time.Time) {
 		v.mu.Lock()
 		if !v.void && v.End != "" && now.Sub(v.Heard) > keepGuests {
 			g.drop(v)
-			_ = os.Remove(g.file(v.Grant.Move))
+			_ = g.files.Remove(v.Grant.Move)
 			_ = os.Remove(g.description(v.Grant.Move))
 		}
 		v.mu.Unlock()
@@ -174,13 +168,9 @@ func (g *guests) forget(now time.Time) {
 }
 
 // put writes down what a guest has become, and then has it be that. Its lock is held.
-func (g *guests) put(v *entry, next guest.Record) error {
+func (g *guests) put(v *entry, next guest.Arrival) error {
 	next.Shorten()
-	text, err := json.Marshal(next)
-	if err == nil {
-		err = atomicfile.Write(g.file(next.Grant.Move), text, 0o600)
-	}
-	if err != nil {
+	if err := g.files.Put(next.Grant.Move, &next); err != nil {
 		return err
 	}
 	if v.End == "" && next.End != "" {
@@ -188,7 +178,7 @@ func (g *guests) put(v *entry, next guest.Record) error {
 		g.left(next.Grant.From)
 		g.mu.Unlock()
 	}
-	v.Record = next
+	v.Arrival = next
 	if v.Settled() {
 		_ = os.Remove(g.description(next.Grant.Move)) // else the next process does
 	}
@@ -220,7 +210,7 @@ func (g *guests) decode(ctx context.Context, text []byte, grant wire.Grant) (p w
 }
 
 // these returns the guests for which f holds.
-func (g *guests) these(f func(v *entry) bool) (list []guest.Record) {
+func (g *guests) these(f func(v *entry) bool) (list []guest.Arrival) {
 	for _, v := range g.list() {
 		v.mu.Lock()
 		if !v.void && f(v) {
@@ -231,31 +221,15 @@ func (g *guests) these(f func(v *entry) bool) (list []guest.Record) {
 	return list
 }
 
-// unsettled returns guests that were confirmed and whose settings are to be dealt with.
-func (g *guests) unsettled() []guest.Record {
-	return g.these(func(v *entry) bool { return v.End == guest.Confirmed && !v.Applied })
-}
-
-// unswept returns guests that are to be discarded once more.
-func (g *guests) unswept(now time.Time) []guest.Record {
-	return g.these(func(v *entry) bool { return v.End == guest.Discarded && !v.Swept && now.Sub(v.Heard) > SweepAfter })
-}
-
-// forsaken returns copies of which nothing was heard for long, and that no probation
-// ends since none was restored.
-func (g *guests) forsaken(now time.Time) []guest.Record {
-	return g.these(func(v *entry) bool { return v.End == "" && now.Sub(v.Heard) > forsaken })
-}
-
 // arrivedOf returns a guest that was confirmed and whose settings were not dealt with
 // yet, with those settings.
-func (g *guests) arrivedOf(ctx context.Context, move string) (r guest.Record, settings wire.ChangeJSON, ok bool) {
-	v := g.find(move)
+func (g *guests) arrivedOf(ctx context.Context, id string) (r guest.Arrival, settings wire.ChangeJSON, ok bool) {
+	v := g.find(id)
 	if v == nil {
 		return r, nil, false
 	}
 	defer v.mu.Unlock()
-	if v.End != guest.Confirmed || v.Applied {
+	if v.End != move.Confirmed || v.Applied {
 		return r, nil, false
 	}
 	p, err := g.proposal(ctx, v)
@@ -283,7 +257,7 @@ func (g *guests) toSweep(ctx context.Context, move string) (migrate.Order, bool)
 }
 
 // note changes a guest that has ended.
-func (g *guests) note(move string, change func(*guest.Record)) error {
+func (g *guests) note(move string, change func(*guest.Arrival)) error {
 	v := g.find(move)
 	if v == nil {
 		return nil
@@ -296,17 +270,20 @@ func (g *guests) note(move string, change func(*guest.Record)) error {
 
 // begin notes a new guest. The same again is no harm before anything was done.
 func (g *guests) begin(grant wire.Grant, text []byte, now time.Time) error {
+	c := move.Question{By: move.Target, Step: move.Begin, Move: grant.Move, Deadline: grant.Deadline}
+	c.Note(now.After(grant.Deadline), move.Late)
+	c.Note(g.files.Damaged(grant.Move), move.Damaged)
 	if was := g.find(grant.Move); was != nil {
 		defer was.mu.Unlock()
-		if was.End == "" && was.doing == nil && len(was.Taken) == 0 && len(was.Received) == 0 && was.GrantedBy(grant) {
-			return nil
-		}
-		return warrant.Deny(warrant.WhyReplayed, migrate.CodeDone, "move %s was begun here at %s", grant.Move, was.Begun.Format(time.TimeOnly))
+		c.Begun = was.Begun
+		c.Note(true, move.Known)
+		c.Note(!was.GrantedBy(grant), move.Other)
+		c.Note(was.End != "" || was.doing != nil || len(was.Taken) > 0 || len(was.Received) > 0, move.Touched)
 	}
-	if now.After(grant.Deadline) {
-		return warrant.Deny(warrant.WhyExpired, migrate.CodeDenied, "the grant was to be used before %s", grant.Deadline.Format(time.DateTime))
+	if again, err := c.Take(); again || err != nil {
+		return err
 	}
-	v := &entry{Record: guest.Record{Grant: grant, Begun: now.UTC(), Heard: now.UTC()}}
+	v := &entry{Arrival: guest.Arrival{Grant: grant, Begun: now.UTC(), Heard: now.UTC()}}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if err := g.admit(v); err != nil {
@@ -314,7 +291,7 @@ func (g *guests) begin(grant wire.Grant, text []byte, now time.Time) error {
 	}
 	err := atomicfile.Write(g.description(grant.Move), text, 0o600)
 	if err == nil {
-		err = g.put(v, v.Record)
+		err = g.put(v, v.Arrival)
 	}
 	if err != nil {
 		g.drop(v)
@@ -327,14 +304,14 @@ func (g *guests) begin(grant wire.Grant, text []byte, now time.Time) error {
 func (g *guests) admit(v *entry) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	move, source := v.Grant.Move, v.Grant.From
-	if g.all[move] != nil {
-		return fmt.Errorf("move %s is just being begun", move) // not definite: ask again
+	id, source := v.Grant.Move, v.Grant.From
+	if g.all[id] != nil {
+		return fmt.Errorf("move %s is just being begun", id) // not definite: ask again
 	}
 	if g.open[source] >= gate.CopiesEach {
-		return warrant.Deny(warrant.WhyTooMany, migrate.CodeDenied, "%d containers of %s are on their way here already", g.open[source], source)
+		return move.Deny(move.WhyTooMany, move.CodeDenied, "%d containers of %s are on their way here already", g.open[source], source)
 	}
-	g.all[move] = v
+	g.all[id] = v
 	g.open[source]++
 	return nil
 }

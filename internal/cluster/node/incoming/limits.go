@@ -10,8 +10,8 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/warrant"
 	"weir/internal/core/wire"
 )
 
@@ -37,9 +37,9 @@ func (s *Server) limited(next http.HandlerFunc) http.HandlerFunc {
 		verb := remote.Verb(r.PathValue("verb"))
 		leave, over := s.opts.Calls.Enter(peer, verb != remote.Do && verb != remote.Receive)
 		if over != nil {
-			s.opts.Refused(warrant.WhyTooMany)
+			s.opts.Refused(move.WhyTooMany)
 			if s.opts.Calls.Due(peer, time.Now()) {
-				s.log.Warn("calls of a node refused", "reason", warrant.WhyTooMany, "peer", r.RemoteAddr, "from", peer, "err", over)
+				s.log.Warn("calls of a node refused", "reason", move.WhyTooMany, "peer", r.RemoteAddr, "from", peer, "err", over)
 			}
 			w.Header().Set("Retry-After", "1")
 			w.Header().Set("Connection", "close") // rather than read what comes behind it

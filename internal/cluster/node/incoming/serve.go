@@ -20,6 +20,7 @@ import (
 	"weir/internal/base/crowd"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/node/gate"
 	"weir/internal/cluster/node/guest"
 	"weir/internal/cluster/pki"
@@ -75,32 +76,25 @@ func (s *Server) permit(r *http.Request) (p permission, err error) {
 		err = s.opts.Members.Admit(source, cert)
 	}
 	if err != nil {
-		return p, warrant.Deny(warrant.WhyStranger, migrate.CodeDenied, "node %s %v", source, err)
+		return p, move.Deny(move.WhyStranger, move.CodeDenied, "node %s %v", source, err)
 	}
 	p.source = source
 	p.key, _ = cert.PublicKey.(ed25519.PublicKey)
 	sealed, err := base64.StdEncoding.DecodeString(r.Header.Get(remote.OrderHeader))
 	if err != nil || len(sealed) == 0 {
-		return p, warrant.Deny(warrant.WhyStranger, migrate.CodeDenied, "node %s shows no order of the manager's", source)
+		return p, move.Deny(move.WhyStranger, move.CodeDenied, "node %s shows no order of the manager's", source)
 	}
 	p.sealed = sealed
 	e, err := s.opts.Members.VerifyForPeer(sealed, wire.Orders.Of(source))
 	if err != nil {
-		return p, warrant.Deny(warrant.WhyForged, migrate.CodeDenied, "order that node %s shows: %v", source, err)
+		return p, move.Deny(move.WhyForged, move.CodeDenied, "order that node %s shows: %v", source, err)
 	}
-	if e.Kind == (wire.Grant{}).Kind() {
-		p.grant = &wire.Grant{}
-		if err = e.Read(p.grant); err == nil {
-			p.move = wire.Move{ID: p.grant.Move, Container: p.grant.Container, From: p.grant.From, To: p.grant.To, Deadline: p.grant.Deadline, Registry: p.grant.Registry}
-		}
-	} else {
-		err = e.Read(&p.move)
-	}
+	p.move, p.grant, err = e.Permission()
 	switch {
 	case err != nil:
-		return p, warrant.Deny(warrant.WhyForged, migrate.CodeDenied, "order that node %s shows: %v", source, err)
+		return p, move.Deny(move.WhyForged, move.CodeDenied, "order that node %s shows: %v", source, err)
 	case p.move.From != source || p.move.To != s.opts.Members.Name():
-		return p, warrant.Deny(warrant.WhyForeign, migrate.CodeDenied, "node %s shows an order for a move from %s to %s", source, p.move.From, p.move.To)
+		return p, move.Deny(move.WhyForeign, move.CodeDenied, "node %s shows an order for a move from %s to %s", source, p.move.From, p.move.To)
 	}
 	return p, nil
 }
@@ -121,12 +115,12 @@ func (s *Server) serveMigrate(w http.ResponseWriter, r *http.Request) {
 	} else {
 		w.Header().Set("Connection", "close") // rather than read what comes behind it
 	}
-	var no *warrant.Denied
+	var no *move.Denied
 	if errors.As(err, &no) {
 		s.opts.Refused(no.Reason)
 		s.sayRefused(r, p, no.Reason, err)
 	}
-	var definite *migrate.Error
+	var definite *move.Error
 	if errors.As(err, &definite) && definite.Node == "" {
 		answer := *definite
 		answer.Node = s.opts.Members.Name()
@@ -152,18 +146,20 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, p permission) (any
 	verb := remote.Verb(r.PathValue("verb"))
 	switch verb {
 	case remote.Facts, remote.Lacking:
-		if time.Now().After(p.move.Deadline) {
-			return nil, warrant.Deny(warrant.WhyExpired, migrate.CodeDenied, "the order was to be begun before %s", p.move.Deadline.Format(time.DateTime))
+		c := move.Question{By: move.Target, Step: move.Preflight, Move: p.move.ID, Deadline: p.move.Deadline}
+		c.Note(time.Now().After(p.move.Deadline), move.Late)
+		if _, err := c.Take(); err != nil {
+			return nil, err
 		}
 		if err := s.accepts(p.source); err != nil {
 			return nil, err
 		}
 	case remote.Begin, remote.Do, remote.Receive:
 		if p.grant == nil {
-			return nil, warrant.Deny(warrant.WhyStranger, migrate.CodeDenied, "%s needs the manager's grant, and node %s shows an order", verb, p.source)
+			return nil, move.Deny(move.WhyStranger, move.CodeDenied, "%s needs the manager's grant, and node %s shows an order", verb, p.source)
 		}
 	default:
-		return nil, warrant.Deny(warrant.WhyNotStep, migrate.CodeDenied, "no such call: %.40q", verb)
+		return nil, move.Deny(move.WhyNotStep, move.CodeDenied, "no such call: %.40q", verb)
 	}
 	if verb != remote.Do && verb != remote.Receive {
 		if err := s.mayServe(r.Context(), p.move); err != nil {
@@ -188,7 +184,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, p permission) (any
 func readCall(w http.ResponseWriter, r *http.Request, most int64) (remote.Call, error) {
 	in, err := remote.Read(r, remote.Verb(r.PathValue("verb")), most)
 	if err != nil {
-		return in, warrant.Deny(warrant.WhyAltered, migrate.CodeDenied, "the call cannot be read: %v", err)
+		return in, move.Deny(move.WhyAltered, move.CodeDenied, "the call cannot be read: %v", err)
 	}
 	gate.Arrived(w)
 	return in, nil
@@ -201,7 +197,7 @@ func readDescription(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, err
 	}
 	if err := guest.Readable(text); err != nil {
-		return nil, warrant.Deny(warrant.WhyAltered, migrate.CodeDenied, "%v", err)
+		return nil, move.Deny(move.WhyAltered, move.CodeDenied, "%v", err)
 	}
 	gate.Arrived(w)
 	return text, nil
@@ -222,7 +218,7 @@ func (s *Server) readQuestion(w http.ResponseWriter, r *http.Request) (in remote
 		err = guest.CheckLists(*in.Order)
 	}
 	if err != nil {
-		return in, warrant.Deny(warrant.WhyAltered, migrate.CodeDenied, "the call cannot be read: %v", err)
+		return in, move.Deny(move.WhyAltered, move.CodeDenied, "the call cannot be read: %v", err)
 	}
 	return in, nil
 }
@@ -235,7 +231,7 @@ func (s *Server) lacking(w http.ResponseWriter, r *http.Request, p permission) (
 	}
 	o := in.Order
 	if o == nil || o.Move != p.move.ID || o.Container.Name != p.move.Container || o.From != p.move.From || o.To != p.move.To {
-		return nil, warrant.Deny(warrant.WhyForeign, migrate.CodeDenied, "the manager's order is about another move")
+		return nil, move.Deny(move.WhyForeign, move.CodeDenied, "the manager's order is about another move")
 	}
 	o.Registry = s.opts.Images.Address(p.move.Registry)
 	return s.opts.Engine.Lacking(s.opts.Members.WithWarrant(r.Context(), p.sealed, nil), *o)
@@ -253,7 +249,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, p permission) (an
 	}
 	asked, err := s.guests.decode(r.Context(), text, *p.grant)
 	if err != nil {
-		return nil, warrant.Deny(warrant.WhyAltered, migrate.CodeDenied, "%v", err)
+		return nil, move.Deny(move.WhyAltered, move.CodeDenied, "%v", err)
 	}
 	asked.Order.Registry = s.opts.Images.Address(p.grant.Registry)
 	if time.Now().After(p.grant.Deadline) { // also of one that was begun: guests.begin says which
@@ -266,7 +262,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, p permission) (an
 	}
 	findings = slices.DeleteFunc(findings, func(f migrate.Finding) bool { return !f.Refuses })
 	if no := migrate.NotAccepted(findings); no != nil {
-		return nil, warrant.Deny(warrant.WhyNotAccepted, migrate.CodeNotAccepted, "%v", no)
+		return nil, move.Deny(move.WhyNotAccepted, move.CodeNotAccepted, "%v", no)
 	}
 	if err := s.opts.Engine.Admit(ctx); err != nil {
 		return nil, err
@@ -281,28 +277,27 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, p permission) (any
 		return nil, err
 	}
 	if !in.Step.OfTarget() {
-		return nil, warrant.Deny(warrant.WhyNotStep, migrate.CodeDenied, "%.40q is no step of a target", string(in.Step))
+		return nil, move.Deny(move.WhyNotStep, move.CodeDenied, "%.40q is no step of a target", string(in.Step))
 	}
-	t, err := s.guests.take(r.Context(), *p.grant, string(in.Step), func(v *guest.Record, o migrate.Order) error { return v.MayTake(in.Step, o) }, time.Now())
+	t, err := s.guests.take(r.Context(), *p.grant, in.Step, "", time.Now())
 	if err != nil {
 		return nil, err
 	}
 	o := t.order
 	o.Registry, o.Login = s.opts.Images.Address(p.grant.Registry), s.opts.Images.PullLogin(p.move, o) // as the engine here names it
 	var stated wire.Statement
-	if in.Step == migrate.StepPull {
+	if in.Step == move.Pull {
 		if stated, err = s.statement(r.Header.Get(remote.StatementHeader), p, migrate.PartCommit); err != nil {
 			return nil, t.done(err, nil)
 		}
 		o.Committed = &migrate.Committed{ImageID: stated.ImageID, Digest: "sha256:" + stated.SHA256}
 	}
 	out, err := s.opts.Engine.Do(t.ctx, in.Step, o)
-	var e *migrate.Error
-	if errors.As(err, &e) && e.Code == migrate.CodeGone && in.Step != migrate.StepPullImage {
-		return nil, errors.Join(err, t.done(nil, func(v *guest.Record) { v.End = guest.Discarded }))
+	if move.CodeOf(err) == move.CodeGone && in.Step != move.PullImage {
+		return nil, errors.Join(err, t.done(nil, func(v *guest.Arrival) { v.End = move.Discarded }))
 	}
-	err = t.done(err, func(v *guest.Record) { v.Took(time.Now(), in.Step, out, o.Committed, stated) })
-	if err == nil && in.Step == migrate.StepConfirm {
+	err = t.done(err, func(v *guest.Arrival) { v.Took(time.Now(), in.Step, out, o.Committed, stated) })
+	if err == nil && in.Step == move.Confirm {
 		s.settle(p.grant.Move)
 	}
 	return out, err
@@ -316,10 +311,10 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, p permission) (
 		return nil, err
 	}
 	if in.Part == nil {
-		return nil, warrant.Deny(warrant.WhyAltered, migrate.CodeDenied, "a part without a name")
+		return nil, move.Deny(move.WhyAltered, move.CodeDenied, "a part without a name")
 	}
 	part := in.Part.String()
-	t, err := s.guests.take(r.Context(), *p.grant, "receive "+part, func(v *guest.Record, _ migrate.Order) error { return v.MayReceive(part) }, time.Now())
+	t, err := s.guests.take(r.Context(), *p.grant, move.Receive, part, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +324,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, p permission) (
 	stream := &stated{r: body, check: func(sum string, bytes int64) error {
 		what, err := s.statement(r.Trailer.Get(remote.StatementHeader), p, part)
 		if err == nil && (what.SHA256 != sum || what.Bytes != bytes) {
-			err = warrant.Deny(warrant.WhyAltered, migrate.CodeDenied, "%s is not what its source has stated: %d bytes of %d have come", part, bytes, what.Bytes)
+			err = move.Deny(move.WhyAltered, move.CodeDenied, "%s is not what its source has stated: %d bytes of %d have come", part, bytes, what.Bytes)
 		}
 		return err
 	}}
@@ -341,5 +336,5 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, p permission) (
 	if stream.failed != nil {
 		err = stream.failed // rather than what the engine makes of it
 	}
-	return out, t.done(err, func(v *guest.Record) { v.Arrived(part, stream.sum) })
+	return out, t.done(err, func(v *guest.Arrival) { v.Arrived(part, stream.sum) })
 }

@@ -66,7 +66,7 @@ func Open(o Options) (*Server, error) {
 	s := &Server{opts: o, log: o.Log, begun: map[string]time.Time{}}
 	s.ended, s.end = context.WithCancel(context.Background())
 	var err error
-	s.guests, err = openGuests(o.Dir, make(gate.Slots, readingAtOnce), time.Now())
+	s.guests, err = openGuests(o.Dir, make(gate.Slots, readingAtOnce), time.Now(), o.Log)
 	return s, err
 }
 
@@ -83,7 +83,7 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) {
 
 // Guest returns the record of a move to this node, and the step or part of it that is
 // under way; ok is false if there is none.
-func (s *Server) Guest(move string) (r guest.Record, doing string, ok bool) {
+func (s *Server) Guest(move string) (r guest.Arrival, doing string, ok bool) {
 	v := s.guests.find(move)
 	if v == nil {
 		return r, "", false
@@ -96,6 +96,6 @@ func (s *Server) Guest(move string) (r guest.Record, doing string, ok bool) {
 }
 
 // Guests returns the records of the moves to this node for which f holds.
-func (s *Server) Guests(f func(guest.Record) bool) []guest.Record {
-	return s.guests.these(func(v *entry) bool { return f(v.Record) })
+func (s *Server) Guests(f func(guest.Arrival) bool) []guest.Arrival {
+	return s.guests.these(func(v *entry) bool { return f(v.Arrival) })
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/node/guest"
 	"weir/internal/core/wire"
 )
@@ -16,9 +16,9 @@ import (
 const lookAtGuests = time.Minute
 
 // lookAfter goes on with what a former process has left, and discards what its
-// source has forsaken, until ctx ends.
+// source has abandoned, until ctx ends.
 func (s *Server) lookAfter(ctx context.Context) {
-	for _, v := range s.guests.unsettled() {
+	for _, v := range s.guests.these(func(v *entry) bool { return v.End == move.Confirmed && !v.Applied }) {
 		s.settle(v.Grant.Move)
 	}
 	tick := time.NewTicker(lookAtGuests)
@@ -36,22 +36,22 @@ func (s *Server) lookAfter(ctx context.Context) {
 // Tidy takes one look at what was left here.
 func (s *Server) Tidy(ctx context.Context, now time.Time) {
 	s.guests.forget(now)
-	for _, v := range s.guests.forsaken(now) {
-		s.discardForsaken(ctx, v.Grant)
+	for _, v := range s.guests.these(func(v *entry) bool { return v.End == "" && now.Sub(v.Heard) > abandonAfter }) {
+		s.discardAbandoned(ctx, v.Grant)
 	}
-	for _, v := range s.guests.unswept(now) {
+	for _, v := range s.guests.these(func(v *entry) bool { return v.End == move.Discarded && !v.Swept && now.Sub(v.Heard) > SweepAfter }) {
 		s.sweep(ctx, v.Grant)
 	}
 }
 
-// discardForsaken removes a copy that never ran and of which nothing was heard for long.
-func (s *Server) discardForsaken(ctx context.Context, grant wire.Grant) {
-	t, err := s.guests.take(ctx, grant, string(migrate.StepDiscard), func(v *guest.Record, o migrate.Order) error { return v.MayTake(migrate.StepDiscard, o) }, time.Now())
+// discardAbandoned removes a copy that never ran and of which nothing was heard for long.
+func (s *Server) discardAbandoned(ctx context.Context, grant wire.Grant) {
+	t, err := s.guests.take(ctx, grant, move.Discard, "", time.Now())
 	if err != nil {
 		return
 	}
-	out, err := s.opts.Engine.Do(t.ctx, migrate.StepDiscard, t.order)
-	err = t.done(err, func(v *guest.Record) { v.Took(time.Now(), migrate.StepDiscard, out, nil, wire.Statement{}) })
+	out, err := s.opts.Engine.Do(t.ctx, move.Discard, t.order)
+	err = t.done(err, func(v *guest.Arrival) { v.Took(time.Now(), move.Discard, out, nil, wire.Statement{}) })
 	s.log.Warn("a copy whose source is silent is discarded", "move", grant.Move, "container", grant.Container, "from", grant.From, "err", err)
 }
 
@@ -62,9 +62,9 @@ func (s *Server) sweep(ctx context.Context, grant wire.Grant) {
 	if !ok {
 		return
 	}
-	_, err := s.opts.Engine.Do(ctx, migrate.StepDiscard, o)
+	_, err := s.opts.Engine.Do(ctx, move.Discard, o)
 	if err == nil {
-		err = s.guests.note(grant.Move, func(v *guest.Record) { v.Swept = true })
+		err = s.guests.note(grant.Move, func(v *guest.Arrival) { v.Swept = true })
 	}
 	if err != nil {
 		s.log.Warn("what was discarded cannot be looked after", "move", grant.Move, "container", grant.Container, "from", grant.From, "err", err)
@@ -88,7 +88,7 @@ func (s *Server) settle(move string) {
 		if len(problems) > 0 {
 			log.Warn("what came with a container cannot hold here", "err", strings.Join(problems, "; "))
 		}
-		if err := s.guests.note(move, func(v *guest.Record) { v.Applied = true }); err != nil {
+		if err := s.guests.note(move, func(v *guest.Arrival) { v.Applied = true }); err != nil {
 			log.Error("that settings were applied cannot be written down", "err", err)
 		}
 		r := wire.Arrived{Move: move, Node: s.opts.Members.Name(), Error: wire.Clip(strings.Join(problems, "; "), wire.MaxText)}

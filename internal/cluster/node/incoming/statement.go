@@ -7,9 +7,8 @@ import (
 	"errors"
 	"io"
 
-	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
-	"weir/internal/cluster/warrant"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -21,7 +20,7 @@ import (
 func (s *Server) statement(text string, p permission, part string) (out wire.Statement, err error) {
 	sealed, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(sealed) == 0 {
-		return out, warrant.Deny(warrant.WhyAltered, migrate.CodeDenied, "nothing is stated about %s", part)
+		return out, move.Deny(move.WhyAltered, move.CodeDenied, "nothing is stated about %s", part)
 	}
 	e, err := wire.Open(sealed)
 	if err == nil && e.From != p.source {
@@ -34,10 +33,10 @@ func (s *Server) statement(text string, p permission, part string) (out wire.Sta
 		err = e.Read(&out)
 	}
 	if err != nil {
-		return out, warrant.Deny(warrant.WhyForged, migrate.CodeDenied, "statement about %s: %v", part, err)
+		return out, move.Deny(move.WhyForged, move.CodeDenied, "statement about %s: %v", part, err)
 	}
 	if out.Move != p.grant.Move || out.Part != part {
-		return out, warrant.Deny(warrant.WhyForeign, migrate.CodeDenied, "a statement about %.80q of move %s, where one about %q of %s was expected", out.Part, out.Move, part, p.grant.Move)
+		return out, move.Deny(move.WhyForeign, move.CodeDenied, "a statement about %.80q of move %s, where one about %q of %s was expected", out.Part, out.Move, part, p.grant.Move)
 	}
 	return out, nil
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/node/guest"
-	"weir/internal/cluster/warrant"
 	"weir/internal/core/wire"
 )
 
@@ -19,32 +19,31 @@ import (
 type taken struct {
 	ctx   context.Context // ends when a discard wants it to
 	order migrate.Order
-	done  func(err error, note func(*guest.Record)) error // says what came of it
+	done  func(err error, note func(*guest.Arrival)) error // says what came of it
 }
 
 // take begins a step or a part of a guest, if it is its time. A guest has one of them
 // under way at a time; a discard cancels that one, waits for its end, and lets nothing
 // begin meanwhile.
-func (g *guests) take(ctx context.Context, grant wire.Grant, what string, may func(*guest.Record, migrate.Order) error, now time.Time) (t taken, err error) {
+func (g *guests) take(ctx context.Context, grant wire.Grant, step move.Step, part string, now time.Time) (t taken, err error) {
 	v := g.find(grant.Move)
 	if v == nil {
-		return t, warrant.Deny(warrant.WhyUnknown, migrate.CodeGone, "move %s was not begun here", grant.Move)
+		c := move.Question{By: move.Target, Step: step, Part: part, Move: grant.Move, Facts: move.Unknown}
+		c.Note(g.files.Damaged(grant.Move), move.Damaged)
+		_, err := c.Take()
+		return t, err
 	}
 	defer v.mu.Unlock()
-	if !v.GrantedBy(grant) {
-		return t, warrant.Deny(warrant.WhyForeign, migrate.CodeDenied, "move %s was begun here by another grant", grant.Move)
-	}
-	if what == string(migrate.StepDiscard) {
-		if err := v.clear(ctx); err != nil {
-			return t, err
+	err = v.May(step, part, grant)
+	if err == nil && step == move.Discard {
+		if err = v.clear(ctx); err == nil {
+			err = v.May(step, part, grant)
 		}
 	}
-	if v.End == "" { // else may refuses without
-		if t.order, err = g.described(ctx, v); err != nil {
-			return t, err
-		}
+	if err == nil {
+		t.order, err = g.described(ctx, v)
 	}
-	if err := may(&v.Record, t.order); err != nil {
+	if err != nil {
 		return t, err
 	}
 	switch {
@@ -55,15 +54,15 @@ func (g *guests) take(ctx context.Context, grant wire.Grant, what string, may fu
 	}
 	next := v.Clone()
 	next.Heard = now.UTC()
-	if what == string(migrate.StepRestore) {
+	if step == move.Restore {
 		next.Tried = true // the files are not to change under it: on the disk before it begins
 		if err := g.put(v, next); err != nil {
 			return t, err
 		}
 	}
-	v.Record = next
-	t.ctx = v.begin(ctx, what)
-	t.done = func(err error, note func(*guest.Record)) error { return g.done(v, what, err, note) }
+	v.Arrival = next
+	t.ctx = v.begin(ctx, (&move.Question{Step: step, Part: part}).What())
+	t.done = func(err error, note func(*guest.Arrival)) error { return g.done(v, err, note) }
 	return t, nil
 }
 
@@ -71,7 +70,7 @@ func (g *guests) take(ctx context.Context, grant wire.Grant, what string, may fu
 func (g *guests) described(ctx context.Context, v *entry) (migrate.Order, error) {
 	p, err := g.proposal(ctx, v)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = warrant.Deny(warrant.WhyUnknown, migrate.CodeFailed, "the description of %s is not on this node's disk any more", v.Grant.Container)
+		err = move.Deny(move.WhyUnknown, move.CodeFailed, "the description of %s is not on this node's disk any more", v.Grant.Container)
 	}
 	return p.Order, err
 }
@@ -85,7 +84,7 @@ func (v *entry) clear(ctx context.Context) error {
 	defer func() { v.leaving-- }()
 	for v.doing != nil {
 		task := v.doing
-		if task.what == string(migrate.StepConfirm) || task.what == string(migrate.StepDiscard) || ctx.Err() != nil {
+		if task.what == string(move.Confirm) || task.what == string(move.Discard) || ctx.Err() != nil {
 			return v.underWay()
 		}
 		task.cancel()
@@ -107,7 +106,7 @@ func (v *entry) begin(ctx context.Context, what string) context.Context {
 }
 
 // done notes the end of what was under way. What a discard waits for counts as not done.
-func (g *guests) done(v *entry, what string, err error, note func(*guest.Record)) error {
+func (g *guests) done(v *entry, err error, note func(*guest.Arrival)) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.doing.cancel()
@@ -125,7 +124,7 @@ func (g *guests) done(v *entry, what string, err error, note func(*guest.Record)
 }
 
 func (v *entry) discarding() error {
-	return warrant.Deny(warrant.WhyNotStep, migrate.CodeGone, "the copy of %s is being discarded", v.Grant.Container)
+	return move.Deny(move.WhyNotStep, move.CodeGone, "the copy of %s is being discarded", v.Grant.Container)
 }
 
 // underWay is no definite answer: the caller may ask again.

@@ -4,18 +4,14 @@ package membership
 
 import (
 	"crypto/ed25519"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
-	"weir/internal/base/atomicfile"
-	"weir/internal/base/safepath"
+	"weir/internal/base/statefile"
 	"weir/internal/core/wire"
 )
 
@@ -51,16 +47,9 @@ type keptRoster struct {
 // openRoster reads what a former process knew, which may be nothing.
 func openRoster(file string) (*roster, error) {
 	r := &roster{file: file, departed: map[string]departed{}}
-	text, err := safepath.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil
-	}
 	var k keptRoster
-	if err == nil {
-		err = json.Unmarshal(text, &k)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list of members: %s: %w; if it is damaged, remove it: the manager has it", file, err)
+	if err := statefile.Read(file, &k); err != nil {
+		return nil, fmt.Errorf("list of members: %w; if it is damaged, remove it: the manager has it", err)
 	}
 	r.list = k.Members
 	if k.Departed != nil {
@@ -126,11 +115,7 @@ func (r *roster) take(list wire.Members, now time.Time) error {
 	maps.DeleteFunc(gone, func(name string, d departed) bool {
 		return list.KeyOf(name) != nil || now.Sub(d.Since) > keepDeparted
 	})
-	text, err := json.Marshal(keptRoster{list, gone})
-	if err == nil {
-		err = atomicfile.Write(r.file, text, 0o600)
-	}
-	if err != nil {
+	if err := statefile.Write(r.file, keptRoster{list, gone}); err != nil {
 		return fmt.Errorf("list of members cannot be kept: %w", err)
 	}
 	r.list, r.departed = list, gone

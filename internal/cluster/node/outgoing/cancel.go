@@ -7,7 +7,7 @@ import (
 	"errors"
 	"sync"
 
-	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
@@ -64,7 +64,7 @@ func (m *Moves) Cancel(c wire.Cancel, stale error) error {
 	last, running := m.open[c.Move], m.cancels[c.Move]
 	m.mu.Unlock()
 	if last == nil {
-		k, known := m.Records.Load(c.Move)
+		k, known := m.Receipts.Load(c.Move)
 		switch {
 		case known && k.Report != nil:
 			again := *k.Report
@@ -76,7 +76,7 @@ func (m *Moves) Cancel(c wire.Cancel, stale error) error {
 		return m.refuse(wire.Move{ID: c.Move}, "cancelled before it began: "+c.Why)
 	}
 	m.log.Info("move is to be cancelled", "move", c.Move, "why", c.Why)
-	if err := running.ask(c.Why); errors.Is(err, migrate.ErrDecided) {
+	if err := running.ask(c.Why); move.CodeOf(err) == move.CodeRefused {
 		now := *last
 		now.Cancel = err.Error()
 		return m.tell(now)

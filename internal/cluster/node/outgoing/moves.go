@@ -48,10 +48,11 @@ type Options struct {
 
 // Moves are the migrations of this node: those that it began, as their source.
 type Moves struct {
-	Records  Records // of moves, and of other orders
+	Receipts Receipts // of moves, and of other orders
 	opts     Options
 	log      *slog.Logger
 	journals migrate.Journals
+	former   map[string]*Receipt // until Resume
 	active   sync.WaitGroup
 	once     sync.Once
 
@@ -63,11 +64,15 @@ type Moves struct {
 // Open returns the moves of a folder. Those that a former process has left rest until
 // Resume.
 func Open(o Options) (*Moves, error) {
-	m := &Moves{Records: Records{o.Dir}, opts: o, log: o.Log, journals: migrate.Journals{Dir: filepath.Join(o.Dir, "journal")}, open: map[string]*wire.MoveReport{}, cancels: map[string]*canceller{}}
+	records, former, err := openReceipts(o.Dir, time.Now(), o.Log)
+	if err != nil {
+		return nil, err
+	}
+	m := &Moves{Receipts: records, former: former, opts: o, log: o.Log, journals: migrate.Journals{Dir: filepath.Join(o.Dir, "journal")}, open: map[string]*wire.MoveReport{}, cancels: map[string]*canceller{}}
 	if err := safepath.Folder(m.journals.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	return m, errors.Join(m.Records.expire(time.Now()), m.journals.Expire(keepMoves))
+	return m, m.journals.Expire(keepMoves)
 }
 
 // Running returns the ids of the moves under way.
@@ -94,7 +99,7 @@ func (m *Moves) Obey(ctx context.Context, order wire.Move, sealed []byte, stale 
 	if last != nil {
 		return m.tell(*last)
 	}
-	k, known := m.Records.Load(order.ID)
+	k, known := m.Receipts.Load(order.ID)
 	switch {
 	case known && k.Report != nil:
 		again := *k.Report
@@ -112,7 +117,7 @@ func (m *Moves) Obey(ctx context.Context, order wire.Move, sealed []byte, stale 
 		return m.refuse(order, "node "+m.opts.Members.Name()+" has no container engine")
 	}
 	if !order.DryRun {
-		if err := m.Records.Save(order.ID, Record{Order: sealed}); err != nil {
+		if err := m.Receipts.Save(order.ID, Receipt{Order: sealed}); err != nil {
 			return m.refuse(order, fmt.Sprintf("the order cannot be kept: %v", err))
 		}
 	}
@@ -156,9 +161,9 @@ func (m *Moves) finish(order wire.Move, r wire.MoveReport) error {
 	r.ID = order.ID
 	m.recordEnd(order, r)
 	if !order.DryRun {
-		k, _ := m.Records.Load(order.ID)
+		k, _ := m.Receipts.Load(order.ID)
 		k.Report = &r
-		if err := m.Records.Save(order.ID, k); err != nil {
+		if err := m.Receipts.Save(order.ID, k); err != nil {
 			m.log.Error("end of a move cannot be kept", "move", order.ID, "err", err)
 		}
 	}

@@ -4,8 +4,6 @@ package outgoing
 
 import (
 	"context"
-	"path/filepath"
-	"strings"
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/core/wire"
@@ -25,7 +23,7 @@ func (m *Moves) Resume(ctx context.Context) {
 		for _, journal := range list {
 			id := journal.Order().Move
 			begun[id] = true
-			k, _ := m.Records.Load(id)
+			k, _ := m.Receipts.Load(id)
 			order, ok := m.orderOf(k.Order)
 			if !ok {
 				journal.Close()
@@ -58,11 +56,10 @@ func (m *Moves) Resume(ctx context.Context) {
 // neverBegun ends orders that were accepted by a process that died before it had
 // touched anything.
 func (m *Moves) neverBegun(begun map[string]bool) {
-	files, _ := filepath.Glob(filepath.Join(m.Records.Dir, "*.json"))
-	for _, file := range files {
-		id := strings.TrimSuffix(filepath.Base(file), ".json")
-		k, ok := m.Records.Load(id)
-		if !ok || k.Report != nil || k.Policy != nil || begun[id] {
+	former := m.former
+	m.former = nil
+	for id, k := range former {
+		if k.Report != nil || k.Policy != nil || begun[id] {
 			continue
 		}
 		order, ok := m.orderOf(k.Order)
@@ -71,7 +68,7 @@ func (m *Moves) neverBegun(begun map[string]bool) {
 		}
 		if j, err := m.journals.Open(id); err == nil { // it ended, and only that was not said
 			r := wire.MoveReport{State: wire.MoveFailed, Error: "the agent was restarted at its end; see weir ps where it runs"}
-			for _, record := range j.Records() {
+			for _, record := range j.Entries() {
 				if record.State != "" {
 					r.State, r.Error, r.Downtime = wire.MoveState(record.State), record.Err, record.Downtime
 				}

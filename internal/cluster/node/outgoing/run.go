@@ -63,7 +63,7 @@ func (m *Moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, ca
 		}
 		r.Error = strings.Join(notes, "; ")
 	default:
-		err := m.Records.Save(order.ID, Record{Order: sealed, Grant: granted})
+		err := m.Receipts.Save(order.ID, Receipt{Order: sealed, Grant: granted})
 		var journal *migrate.Journal
 		if err == nil {
 			plan.Order.Login = login

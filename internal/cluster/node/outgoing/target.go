@@ -17,6 +17,7 @@ import (
 	"weir/internal/base/retry"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/move"
 	"weir/internal/cluster/node/guest"
 	"weir/internal/core/wire"
 )
@@ -112,13 +113,13 @@ func (r *Target) begin(ctx context.Context, proposal, grant []byte) error {
 }
 
 // Do implements migrate.Node.
-func (r *Target) Do(ctx context.Context, step migrate.Step, o migrate.Order) (out migrate.Outcome, err error) {
+func (r *Target) Do(ctx context.Context, step move.Step, o migrate.Order) (out migrate.Outcome, err error) {
 	text, err := json.Marshal(remote.Call{Step: step})
 	if err != nil {
 		return out, err
 	}
 	stated := ""
-	if step == migrate.StepPull && o.Committed != nil {
+	if step == move.Pull && o.Committed != nil {
 		stated, err = r.state(r.name, wire.Statement{Move: o.Move, Part: migrate.PartCommit,
 			SHA256: strings.TrimPrefix(o.Committed.Digest, "sha256:"), ImageID: o.Committed.ImageID})
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker"
 	"weir/internal/cluster/migrate/podman"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 	"weir/internal/face/cli/frame"
 	"weir/internal/face/cli/table"
@@ -171,8 +172,8 @@ func hindered(p migrate.Plan) error {
 
 // migrateError gives a node's answer the exit code that scripts know.
 func migrateError(err error) error {
-	var e *migrate.Error
-	if errors.As(err, &e) && e.Code == migrate.CodeNoContainer {
+	var e *move.Error
+	if errors.As(err, &e) && e.Code == move.CodeNoContainer {
 		return frame.Exit(frame.ExitUnknown, err)
 	}
 	return err

@@ -116,7 +116,7 @@ func sandboxed(kind wire.EngineName) error {
 }
 
 // ledger returns the ledger that examines the manager's grants.
-func (m migrateHelper) ledger(cfg config.Config, kind wire.EngineName, log *slog.Logger) (*warrant.Ledger, error) {
+func (m migrateHelper) ledger(cfg config.Config, kind wire.EngineName, log *slog.Logger) (*warrant.Admissions, error) {
 	return warrant.Open(warrant.Options{Dir: m.state, Engine: kind, AcceptFrom: cfg.Cluster.AcceptFrom, Registry: cfg.Cluster.RegistryListen, Log: log,
 		Sources: warrant.Sources{Identity: members.IdentityDir(clusterDir(cfg)), TokenFile: cfg.Cluster.TokenFile, Name: cfg.Cluster.Name}})
 }

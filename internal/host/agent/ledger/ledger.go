@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/base/atomicfile"
 	"weir/internal/base/safepath"
+	"weir/internal/base/statefile"
 	"weir/internal/core/plan"
 )
 
@@ -118,24 +119,13 @@ func (l *Ledger) turn(date string) {
 }
 
 func (l *Ledger) writeDay(d day) error {
-	text, err := json.Marshal(d)
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(l.file(d.Date), append(text, '\n'), 0o600)
+	return statefile.Write(l.file(d.Date), d)
 }
 
 // readDay returns the day in a file, without a date if there is no file.
 func readDay(path string) (d day, err error) {
-	text, err := safepath.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return day{}, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &d)
-	}
-	if err != nil {
-		return day{}, fmt.Errorf("usage of a day: %s: %w", path, err)
+	if err := statefile.Read(path, &d); err != nil {
+		return day{}, fmt.Errorf("usage of a day: %w", err)
 	}
 	return d, nil
 }
@@ -186,11 +176,7 @@ func (l *Ledger) Write(at time.Time) {
 		return // nothing was read yet
 	}
 	l.written = at
-	text, err := json.Marshal(present{version, l.book.bases, l.book.quotas, l.renamed, l.book.day()})
-	if err == nil {
-		err = atomicfile.Write(l.now(), append(text, '\n'), 0o600)
-	}
-	if err != nil {
+	if err := statefile.Write(l.now(), present{version, l.book.bases, l.book.quotas, l.renamed, l.book.day()}); err != nil {
 		l.complain(err)
 		return
 	}

@@ -35,8 +35,8 @@ import (
 	"path"
 	"strings"
 
-	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/pack"
+	"weir/internal/cluster/move"
 )
 
 const (
@@ -68,7 +68,7 @@ type made struct{ bytes, files int64 }
 
 // Survey reads an archive, which must be about one image, that with this id, and of which
 // the engine may make no more than the limits say. A fault of the archive is a
-// migrate.Error that refuses it.
+// move.Error that refuses it.
 func Survey(f io.ReadSeeker, id string, limits pack.Limits) (Image, error) {
 	im := Image{links: map[string]string{}, sizes: map[string]made{}}
 	var err error
@@ -82,7 +82,7 @@ func Survey(f io.ReadSeeker, id string, limits pack.Limits) (Image, error) {
 }
 
 func refused(format string, args ...any) error {
-	return &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf(format, args...)}
+	return &move.Error{Code: move.CodeRefused, Msg: fmt.Sprintf(format, args...)}
 }
 
 // refusedBy turns the fault of an archive into a definite answer, on one line.

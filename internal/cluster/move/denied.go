@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package warrant
+package move
 
-import (
-	"fmt"
-
-	"weir/internal/cluster/migrate"
-)
+import "fmt"
 
 // Denied is a refusal with its reason, for the counters.
 type Denied struct {
 	Reason string
-	Answer *migrate.Error
+	Answer *Error
 }
 
 func (d *Denied) Error() string { return d.Answer.Error() }
@@ -31,9 +27,10 @@ const (
 	WhyUnknown     = "unknown"      // nothing of that kind was begun here
 	WhyTooMany     = "too-many"     // more copies under way than one node may have
 	WhySubject     = "not-a-container"
+	WhyTurn        = "turn" // it waits for others
 )
 
 // Deny returns a refusal.
-func Deny(reason string, code migrate.Code, format string, args ...any) error {
-	return &Denied{reason, &migrate.Error{Code: code, Msg: fmt.Sprintf(format, args...)}}
+func Deny(reason string, code Code, format string, args ...any) error {
+	return &Denied{reason, &Error{Code: code, Msg: fmt.Sprintf(format, args...)}}
 }

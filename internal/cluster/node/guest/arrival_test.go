@@ -9,23 +9,23 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/warrant"
+	"weir/internal/cluster/move"
 	"weir/internal/core/wire"
 )
 
 var begun = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // arriving returns a record of a copy with these parts to come, and its order.
-func arriving(approach migrate.Approach) (Record, migrate.Order) {
+func arriving(approach migrate.Approach) (Arrival, migrate.Order) {
 	o := migrate.Order{Move: "m-1", From: "a", To: "b", Approach: approach,
 		Container: migrate.Container{ID: "id-web", Name: "web", Volumes: []migrate.Volume{{Name: "data"}}}}
 	parts := append(o.Needed(), migrate.PartCommit)
-	return Record{Grant: wire.Grant{Manifest: wire.Manifest{Move: "m-1", Container: "web", Parts: parts}, From: "a", To: "b"}, Begun: begun, Heard: begun}, o
+	return Arrival{Grant: wire.Grant{Manifest: wire.Manifest{Move: "m-1", Container: "web", Approach: string(approach), Parts: parts}, From: "a", To: "b"}, Begun: begun, Heard: begun}, o
 }
 
 // reason returns the reason of a refusal, "" for none.
 func reason(err error) string {
-	var no *warrant.Denied
+	var no *move.Denied
 	if errors.As(err, &no) {
 		return no.Reason
 	}
@@ -36,47 +36,48 @@ func reason(err error) string {
 // before the restore, and nothing comes after the end.
 func TestOrderOfSteps(t *testing.T) {
 	r, o := arriving(migrate.ApproachLayer)
-	step := func(s migrate.Step, want string) {
+	step := func(s move.Step, want string) {
 		t.Helper()
-		if got := reason(r.MayTake(s, o)); got != want {
+		if got := reason(r.May(s, "", r.Grant)); got != want {
 			t.Errorf("%s: refused as %q, want %q", s, got, want)
 		}
 	}
 	part := func(p, want string) {
 		t.Helper()
-		if got := reason(r.MayReceive(p)); got != want {
+		if got := reason(r.May(move.Receive, p, r.Grant)); got != want {
 			t.Errorf("part %s: refused as %q, want %q", p, got, want)
 		}
 	}
-	took := func(s migrate.Step) {
+	took := func(s move.Step) {
 		r.Took(begun.Add(time.Minute), s, migrate.Outcome{Copy: "id-copy"}, nil, wire.Statement{})
 	}
-	step(migrate.StepPull, warrant.WhyNotStep) // only approach commit has it
-	step(migrate.StepConfirm, warrant.WhyNotStep)
-	step(migrate.StepRestore, warrant.WhyNotStep) // its parts are missing
-	step(migrate.StepCreate, "")
-	took(migrate.StepCreate)
-	step(migrate.StepCreate, warrant.WhyReplayed)
-	step(migrate.StepPullImage, warrant.WhyNotStep)
-	part("volume other", warrant.WhyAltered)
-	part(migrate.PartCommit, warrant.WhyAltered)
+	step(move.Pull, move.WhyNotStep) // only approach commit has it
+	step(move.Confirm, move.WhyNotStep)
+	step(move.Restore, move.WhyNotStep) // its parts are missing
+	step(move.Create, "")
+	took(move.Create)
+	step(move.Create, move.WhyReplayed)
+	step(move.PullImage, move.WhyNotStep)
+	part("volume other", move.WhyAltered)
+	part("", move.WhyAltered)
+	part(migrate.PartCommit, move.WhyAltered)
 	for _, p := range o.Needed() {
 		part(p, "")
 		r.Arrived(p, "hash")
-		part(p, warrant.WhyReplayed)
+		part(p, move.WhyReplayed)
 	}
-	step(migrate.StepRestore, "")
+	step(move.Restore, "")
 	r.Tried = true
-	took(migrate.StepRestore)
-	step(migrate.StepRestore, warrant.WhyReplayed)
-	step(migrate.StepDiscard, "")
-	step(migrate.StepConfirm, "")
-	took(migrate.StepConfirm)
-	if r.End != Confirmed || r.Copy != "id-copy" || r.Settled() {
+	took(move.Restore)
+	step(move.Restore, move.WhyReplayed)
+	step(move.Discard, "")
+	step(move.Confirm, "")
+	took(move.Confirm)
+	if r.End != move.Confirmed || r.Copy != "id-copy" || r.Settled() {
 		t.Errorf("after the confirmation: %+v", r)
 	}
-	step(migrate.StepDiscard, warrant.WhyReplayed)
-	part(o.Needed()[0], warrant.WhyReplayed)
+	step(move.Discard, move.WhyReplayed)
+	part(o.Needed()[0], move.WhyReplayed)
 	r.Applied = true
 	if r.Shorten(); !r.Settled() || r.Taken != nil || r.Received != nil || r.Grant.Parts != nil {
 		t.Errorf("settled: %+v", r)
@@ -89,7 +90,7 @@ func TestCloneIsAnother(t *testing.T) {
 	r.Arrived("layer", "hash")
 	next := r.Clone()
 	next.Arrived("checkpoint", "hash")
-	next.Took(begun, migrate.StepCreate, migrate.Outcome{}, nil, wire.Statement{})
+	next.Took(begun, move.Create, migrate.Outcome{}, nil, wire.Statement{})
 	if len(r.Received) != 1 || len(r.Taken) != 0 {
 		t.Errorf("%+v", r)
 	}
