@@ -150,7 +150,7 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 	if (first)
 		scheduler_activate(c, id, alone);
 	if (sorts)
-		scheduler_urge(c, id, key, now);
+		scheduler_urge(c, id, len, now);
 	return NET_XMIT_SUCCESS;
 lost:
 	if (unlikely(delay_drawn(c)))

@@ -47,6 +47,12 @@ static __always_inline bool takes_turns(struct weir_class *c, __u32 key)
 	       queue_of(c, key) == (c->other_queue & (WEIR_MAX_QUEUES - 1));
 }
 
+/* Do short packets of its queues of rules go before others? One of your own has to ask for it. */
+static __always_inline bool queues_hurry(struct weir_class *c)
+{
+	return c->discipline >= WEIR_PQ && c->discipline <= WEIR_LLQ;
+}
+
 /* What tells this class's flows apart. */
 static __always_inline enum discipline_key discipline_key(struct weir_class *c)
 {
@@ -161,17 +167,27 @@ __noinline int hurry_of(__u32 id, __u64 now)
 	keep(now);
 	if (c->discipline == WEIR_LLQ && llq_urgent(c, now))
 		return URGENT;
-	if (!c->new_head || (c->other_queue & WEIR_TURNS &&
-			     discipline_next(id) < RULE_QUEUES)) /* another queue's turn */
-		return NO_HURRY;
-	return sfq_hurry(c) ? SPARSE : NO_HURRY;
+	if (c->discipline > WEIR_SFQ && c->sorted) {
+		__u32 flow = discipline_next(id);
+
+		if (flow < RULE_QUEUES) /* not one that takes turns */
+			return queues_hurry(c) && flow_at(flow)->backlog < SHORT ? SPARSE : NO_HURRY;
+	}
+	return c->new_head && sfq_hurry(c) ? SPARSE : NO_HURRY;
 }
 
-static __always_inline enum hurry discipline_hurry(struct weir_class *c, __u32 id, __u64 now)
+/*
+ * Class id has got or sent a packet of `len` bytes: how much of a hurry is its first one in? In a
+ * queue of rules one that has few bytes waiting in all is. What waits there was looked at when it
+ * came, so a long packet changes nothing.
+ */
+static __always_inline enum hurry discipline_hurry(struct weir_class *c, __u32 id, __u32 len,
+						   __u64 now)
 {
-	if (!c->new_head && c->discipline != WEIR_LLQ)
-		return NO_HURRY;
-	return hurry_of(id, now);
+	if (c->new_head || (len < SHORT && queues_hurry(c)) ||
+	    (c->discipline == WEIR_LLQ && c->active & STRICT))
+		return hurry_of(id, now);
+	return NO_HURRY;
 }
 
 /* The flow that loses a packet when the class is full; ALL_FLOWS = the newest is lost. */

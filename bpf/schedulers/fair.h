@@ -77,9 +77,9 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, bool a
 }
 
 /* Class id has got a packet that its discipline sorts: the class's first may be in a hurry. */
-static __always_inline void fair_urge(struct weir_class *c, __u32 id, __u32 key, __u64 now)
+static __always_inline void fair_urge(struct weir_class *c, __u32 id, __u32 len, __u64 now)
 {
-	enum hurry hurry = discipline_hurry(c, id, now);
+	enum hurry hurry = discipline_hurry(c, id, len, now);
 
 	if (!hurry)
 		return;
@@ -226,7 +226,7 @@ static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 le
 		fair.current = 0;
 	}
 	if (c->qlen) {
-		enum hurry hurry = discipline_hurry(c, id, fair.clock);
+		enum hurry hurry = discipline_hurry(c, id, len, fair.clock);
 
 		if (hurry)
 			fair_go_on(id, hurry);

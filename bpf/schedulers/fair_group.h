@@ -145,7 +145,7 @@ __noinline int group_charge(__u32 id, __u32 len, __u32 left)
 	keep(len);
 	keep(left);
 	if (c->qlen) {
-		enum hurry hurry = discipline_hurry(c, id, now);
+		enum hurry hurry = discipline_hurry(c, id, len, now);
 
 		if (hurry)
 			fair_go_on(id, hurry);

@@ -4,7 +4,8 @@
  * line is free. Three sorts of packets make a class be in a hurry (enum hurry):
  *
  *   QUIET   the first one of a class that uses less than its share
- *   SPARSE  one of a flow that sends little (sfq), in a class that may send all it can
+ *   SPARSE  one of a flow that sends little (sfq), or of a queue of rules that has little waiting
+ *           and is first, in a class that may send all it can
  *   URGENT  one of llq's strict queue
  *
  * One such class is the newcomer, which is chosen next; the others are in the link's list

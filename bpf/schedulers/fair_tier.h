@@ -117,15 +117,14 @@ static __always_inline void fair_wait(struct tier *t, struct weir_class *c, __u3
 /*
  * How far ahead of its share, in virtual time, class c may go before others: two turns. A member's
  * are short ones: its group has a part of the link only, and the other members wait while the
- * group makes up for them.
+ * group makes up for them. A turn is a frame at least, or on a slow link an urgent one would wait
+ * behind the one before it.
  */
 static __always_inline __u64 fair_advantage(struct weir_class *c)
 {
-	__u64 turn = link_now.bulk_quantum;
+	__u64 turn = c->parent ? link_now.quantum : link_now.bulk_quantum;
 
-	if (c->parent && turn > FRAME)
-		turn = link_now.quantum > FRAME ? link_now.quantum : FRAME;
-	return 2 * turn * c->share_cost;
+	return 2 * (turn > FRAME ? turn : FRAME) * c->share_cost;
 }
 
 /* Class c is in the share wheel no more, and leaves what goes with that. */
