@@ -10,7 +10,7 @@
 #   root-IMAGE-KEY/     for an image other than "plain"
 #   kernel-SERIES-KEY/  vmlinux, modules.cpio, release
 #
-# Those of arm64 have "arm64-" before KEY.
+# Those of arm64 have "arm64-" before KEY, kernels of the flavour "full" have "full-".
 #
 # KEY is a hash of everything written in this repository that decides what is
 # inside. So an edit to packages.txt makes a new root and leaves the kernels,
@@ -100,9 +100,30 @@ root_entry() {
 	esac
 }
 
-# kernel_entry SERIES ARCH
+# The flavours of a kernel: Debian's for clouds, and that for every machine, whose
+# drivers are more (ppp).
+FLAVOURS="cloud full"
+
+# check_flavour OPTION FLAVOUR
+check_flavour() {
+	local flavour
+	for flavour in $FLAVOURS; do
+		[[ $flavour != "$2" ]] || return 0
+	done
+	fail 2 "$1 $2: no such flavour; there are: $FLAVOURS"
+}
+
+# suffix_of FLAVOUR ARCH: what the names of its packages end in.
+suffix_of() {
+	[[ $1 == full ]] || printf %s cloud-
+	echo "$2"
+}
+
+# kernel_entry SERIES ARCH FLAVOUR
 kernel_entry() {
-	echo "$CACHE_DIR/kernel-$1-$(prefix_of "$2")$({
+	local flavour=
+	[[ $3 == cloud ]] || flavour=$3-
+	echo "$CACHE_DIR/kernel-$1-$flavour$(prefix_of "$2")$({
 		kernel_pin "$1"
 		cat "$VM_DIR/build" "$VM_DIR/modules.txt"
 	} | key_of -)"

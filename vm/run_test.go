@@ -74,6 +74,7 @@ func TestWrongCallsAreRefusedInOneLine(t *testing.T) {
 		{"unknown option", []string{"--frob", "--", "true"}, "unknown argument --frob"},
 		{"option without value", []string{"--kernel"}, "--kernel needs a value"},
 		{"unknown kernel", []string{"--kernel", "5.4", "--", "true"}, "there are: 7.3 6.18"},
+		{"unknown flavour", []string{"--flavour", "small", "--", "true"}, "there are: cloud full"},
 		{"unknown processor", []string{"--arch", "riscv64", "--", "true"}, "there are: amd64 arm64"},
 		{"no such image for it", []string{"--arch", "arm64", "--image", "cluster", "--", "true"}, "there is none for arm64; there is: plain"},
 		{"unknown image", []string{"--image", "large", "--", "true"}, "there are: plain cluster"},

@@ -194,6 +194,14 @@ func (m machines) arm64() (steps []step) {
 	return steps
 }
 
+// drivers returns the tests of what clouds' kernels have no driver for, on Debian's for every machine.
+func (m machines) drivers(kernel string) step {
+	s := m.agent(kernel, "-long", "-test.run", "^TestKindsOfLinks$/^PPPoE$|^TestFramesOfALink$/^PPPoE$")
+	s.Name = "vm/drivers-" + kernel
+	s.Command = slices.Insert(s.Command, slices.Index(s.Command, "--virtual-time"), "--flavour", "full")
+	return s
+}
+
 func (m machines) openVSwitch() step { return m.tests("7.3", "host/sdn", "-backend", "bpf") }
 
 // all returns the tests that make test-full runs in machines.
@@ -203,7 +211,7 @@ func (m machines) all() []step {
 		m.documented(), m.openVSwitch(), alone(m.tests("7.3", "host/dataplane/tc", "-instructions")),
 	}
 	for _, kernel := range kernels {
-		steps = append(steps, m.kernelSuites(kernel)...)
+		steps = append(append(steps, m.kernelSuites(kernel)...), m.drivers(kernel))
 	}
 	return slices.Concat(steps, m.devices(), []step{m.podman()}, m.arm64())
 }

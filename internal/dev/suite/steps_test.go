@@ -85,6 +85,7 @@ func TestFullIsFull(t *testing.T) {
 		"race/quick":                     "go test -race -count=1 -json",
 		"race/test/e2e":                  "-race",
 		"random/groups-on-7.3":           "--seed 4711 --count 20 --groups",
+		"vm/drivers-6.18":                "--flavour full --virtual-time --kernel 6.18",
 		"random/zones-on-6.18":           "--kernel 6.18 --virtual-time -- weir lab random --backend bpf --seed 4711 --count 20 --zones",
 		"fuzz/core/policy/FuzzParseRate": "-fuzz ^FuzzParseRate$",
 		"units":                          "scripts/test-units",

@@ -32,6 +32,7 @@ import (
 //	e2e.test traffic tcp ADDRESS         one stream of all it can
 //	e2e.test traffic ask ADDRESS         a request of one byte after the other's answer has come
 //	e2e.test traffic new RATE NUMBER     so many SYNs a second, each of a new flow, as workload NUMBER
+//	e2e.test traffic relay DEV SPACE DEV carries frames between a tap here and one in another namespace
 //	e2e.test traffic stay                nothing, it keeps its namespaces
 //	e2e.test traffic confine ATTACK      a way out, as root of a container (ways_test.go)
 //	e2e.test traffic receive             counts datagrams by flow, discards streams, answers
@@ -87,6 +88,8 @@ func child(what string, args []string) int {
 		err = setUp(args)
 	case "waysend":
 		err = sendWay(args)
+	case "relay":
+		err = relay(args)
 	case "stay":
 		fmt.Println("here")
 		<-stdinEnded()
