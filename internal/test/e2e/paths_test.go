@@ -229,6 +229,41 @@ func TestPastThePort(t *testing.T) {
 	b.past(a, "w1", "ingress not steered by link up0: packets get into it without passing w1", "have the data plane route by the kernel")
 }
 
+// Of many workloads that receive nothing, one whose namespace gets a way past the links is found within
+// two seconds, also where what changes is behind it.
+func TestManyQuietWorkloads(t *testing.T) {
+	const many = 60
+	b := newBed(t, many, 1)
+	b.configure("")
+	a := b.start()
+	await(t, time.Minute, "the last workload", func() error {
+		w, err := a.Workload(context.Background(), fmt.Sprintf("w%d", many))
+		if err == nil && w.State != "active" {
+			err = errors.New(w.State)
+		}
+		return err
+	})
+	b.steered(a)
+	b.well(a)
+	other := newSpace(t, "overlay")
+	newSpace(t, "outside")
+	for _, i := range []int{many, 1, many / 2} {
+		name := fmt.Sprintf("w%d", i)
+		other.run("ip link add vov type veth peer name ov0 netns " + name)
+		time.Sleep(said) // it leads nowhere else yet
+		other.run("ip link add ovup type veth peer name eth0 netns outside")
+		b.past(a, name, "the other end of its ov0 is in another network namespace")
+		other.delete("vov")
+		other.delete("ovup")
+		await(t, 10*time.Second, "well without the overlay", func() error {
+			if w := a.workload(name); w.State != "active" || w.Note != "" {
+				return errors.New(w.State + " " + w.Note)
+			}
+			return nil
+		})
+	}
+}
+
 // pings pings an address 100 times a second until stop is called.
 func (s *space) pings(to endpoint) (stop func()) {
 	s.t.Helper()

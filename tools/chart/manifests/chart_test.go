@@ -165,7 +165,7 @@ func checkLeast(t *testing.T, d *appsv1.DaemonSet) {
 		s := c.SecurityContext
 		var want []corev1.Capability
 		if c.Name == "agent" || c.Name == "cleanup" {
-			want = []corev1.Capability{"BPF", "PERFMON", "NET_ADMIN", "SYS_ADMIN"}
+			want = []corev1.Capability{"BPF", "PERFMON", "NET_ADMIN", "NET_BROADCAST", "SYS_ADMIN"}
 		}
 		if s.Privileged != nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Add, want) || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) {
 			t.Errorf("container %s: %+v", c.Name, s)

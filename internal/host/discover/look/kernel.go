@@ -29,6 +29,17 @@ type host struct {
 
 const noNsid = -1
 
+// pair returns a device of the host and, of a pair whose other end is elsewhere, the number of the
+// namespace that it leads into.
+func (h host) pair(index int) (d paths.Device, nsid int, away bool) {
+	i, ok := slices.BinarySearchFunc(h.devices, index, func(d paths.Device, index int) int { return d.Index - index })
+	if !ok || h.devices[i].Kind != "veth" && h.devices[i].Kind != "netkit" {
+		return paths.Device{}, noNsid, false
+	}
+	nsid = h.nsids[index]
+	return h.devices[i], nsid, nsid != noNsid
+}
+
 // entry is a device as the kernel lists it.
 type entry struct {
 	paths.Device
@@ -76,22 +87,30 @@ func (k kernel) list(nsid int) ([]entry, error) {
 	})
 }
 
-// sent returns how many packets have left by a device of the host.
-func (k kernel) sent(index int) (packets uint64, err error) {
-	err = k.lists.Each(unix.RTM_GETLINK, 0, request(index, noNsid), func(body []byte) { packets = entryOf(body).out })
-	return packets, err
+// counts returns what a device has received and sent, of the namespace with a number.
+func (k kernel) counts(index, nsid int) (c counts, err error) {
+	body := attribute(request(index, nsid), unix.IFLA_EXT_MASK, extSkipStats)
+	err = k.lists.Each(unix.RTM_GETLINK, 0, body, func(body []byte) { c = entryOf(body).counts })
+	return c, err
 }
+
+// extSkipStats leaves out what protocols count (RTEXT_FILTER_SKIP_STATS), the larger part of an answer.
+const extSkipStats = 1 << 3
 
 // request asks for a device, 0 = for all of them.
 func request(index, nsid int) []byte {
-	body := make([]byte, unix.SizeofIfInfomsg, unix.SizeofIfInfomsg+2*unix.SizeofRtAttr)
+	body := make([]byte, unix.SizeofIfInfomsg, unix.SizeofIfInfomsg+2*(unix.SizeofRtAttr+4))
 	binary.NativeEndian.PutUint32(body[4:], uint32(index))
 	if nsid != noNsid {
-		body = binary.NativeEndian.AppendUint16(body, unix.SizeofRtAttr+4)
-		body = binary.NativeEndian.AppendUint16(body, unix.IFLA_TARGET_NETNSID)
-		body = binary.NativeEndian.AppendUint32(body, uint32(nsid))
+		body = attribute(body, unix.IFLA_TARGET_NETNSID, uint32(nsid))
 	}
 	return body
+}
+
+func attribute(body []byte, kind uint16, value uint32) []byte {
+	body = binary.NativeEndian.AppendUint16(body, unix.SizeofRtAttr+4)
+	body = binary.NativeEndian.AppendUint16(body, kind)
+	return binary.NativeEndian.AppendUint32(body, value)
 }
 
 // entryOf reads a device from what the kernel answers.

@@ -27,7 +27,8 @@ const (
 	part   = 20
 )
 
-// atOnce is how many workloads' namespaces are looked into at a look.
+// atOnce is how many workloads' namespaces are looked into at a look: of those that are new or have
+// changed, and of those that receive.
 const atOnce = 32
 
 // quietAtOnce returns how many beside them, of workloads that had received nothing between the last two
@@ -52,8 +53,8 @@ type Watcher struct {
 	// What followed from all this last, and whether some of it has changed since.
 	found   paths.Result
 	changed bool
-	// Workloads that were looked into last, of those that receive and of the quiet ones.
-	next, nextQuiet int
+	// Workloads that were looked into last, of those with news, of those that receive and of the quiet ones.
+	nextNew, next, nextQuiet int
 }
 
 // New returns a Watcher that has not looked yet.
@@ -140,9 +141,11 @@ func (w *Watcher) Look() (paths.Result, error) {
 	w.changed = w.changed || w.fresh
 	w.fresh = false
 	w.mu.Unlock()
-	if err := w.reread(); err != nil {
+	news := w.changes.take()
+	if err := w.reread(news.here); err != nil {
 		return paths.Result{}, err
 	}
+	w.touch(asked, news)
 	w.visit(asked, links)
 	if !w.changed {
 		return w.found, nil
@@ -157,17 +160,31 @@ func (w *Watcher) Look() (paths.Result, error) {
 }
 
 // reread reads the devices of the host if they have changed, or may have.
-func (w *Watcher) reread() error {
-	if !w.changes.since.Swap(false) && w.changes.socket != nil && time.Since(w.read) < unsure {
+func (w *Watcher) reread(changed bool) error {
+	if !changed && w.changes.file != nil && time.Since(w.read) < unsure {
 		return nil
 	}
 	h, err := w.kernel.read()
 	if err != nil {
-		w.changes.since.Store(true)
+		w.changes.again()
 		return err
 	}
 	w.host, w.read, w.changed = h, time.Now(), true
 	return nil
+}
+
+// touch notes which workloads have changed inside, or lead elsewhere.
+func (w *Watcher) touch(workloads []paths.Workload, n news) {
+	if len(n.inside) == 0 && !n.lost && !w.changed {
+		return
+	}
+	for _, one := range workloads {
+		s, ok := w.seen[one.Key]
+		if ok && !s.touched && (n.lost || slices.ContainsFunc(s.spaces, func(nsid int) bool { return n.inside[nsid] }) || s.moved(w.host, one)) {
+			s.touched = true
+			w.seen[one.Key] = s
+		}
+	}
 }
 
 // visit looks into the namespaces of the workloads whose turn it is, and forgets those that are gone.
@@ -184,6 +201,7 @@ func (w *Watcher) visit(workloads []paths.Workload, links []paths.Link) {
 	if len(links) == 0 {
 		return
 	}
+	w.nextNew = w.turns(workloads, w.nextNew, atOnce, seen.fresh)
 	w.next = w.turns(workloads, w.next, atOnce, func(before seen) bool { return !before.quiet })
 	w.nextQuiet = w.turns(workloads, w.nextQuiet, quietAtOnce(len(workloads)), func(before seen) bool { return before.quiet })
 }
@@ -198,7 +216,7 @@ func (w *Watcher) turns(workloads []paths.Workload, at, most int, has func(befor
 		at = (at + 1) % len(workloads)
 		one := workloads[at]
 		if before := w.seen[one.Key]; has(before) {
-			now := w.kernel.look(w.host, one, before)
+			now := w.kernel.look(w.host, one, before, w.changes.told)
 			w.changed = w.changed || now.past != before.past || !slices.Equal(now.inside, before.inside)
 			w.seen[one.Key] = now
 			most--
