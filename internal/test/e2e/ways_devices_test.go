@@ -66,9 +66,18 @@ var deviceWays = []way{
 	{name: "a macvlan inside", kinds: ownNetwork, how: "a macvlan on eth0", end: charged, setup: stackedOn("type macvlan mode bridge")},
 	{name: "an ipvlan inside", kinds: ownNetwork, how: "an ipvlan on eth0", end: charged, setup: stackedOn("type ipvlan mode l2")},
 	{name: "a VLAN inside", kinds: ownNetwork, how: "a VLAN on eth0", end: charged, setup: stackedOn("type vlan id 5")},
+	{name: "QinQ inside", kinds: ownNetwork, how: "a VLAN on one of 802.1ad on eth0", end: charged,
+		setup: func(x *attack) error {
+			return firstOf(x.do("ip link add link eth0 name o0 type vlan proto 802.1ad id 5", "ip link set o0 up", "ip link add link o0 name s0 type vlan id 7"), x.takeOver("s0"))
+		}},
 	{name: "a bond inside", kinds: []kind{onPort}, how: "a bond of eth0", end: charged,
 		setup: func(x *attack) error {
 			return firstOf(x.do("ip link add o0 type bond mode active-backup", "ip link set eth0 down", "ip link set eth0 master o0"), x.takeOver("o0"))
+		}},
+	{name: "a bond inside, broadcast", kinds: []kind{onPort}, how: "a bond of eth0 and a dummy that sends each packet by both", end: charged,
+		setup: func(x *attack) error {
+			return firstOf(x.do("ip link add o0 type bond mode broadcast", "ip link add y0 type dummy", "ip link set y0 master o0",
+				"ip link set eth0 down", "ip link set eth0 master o0"), x.takeOver("o0"))
 		}},
 	{name: "a dummy and mirred", kinds: []kind{onPort}, how: "a dummy, from which a filter redirects to eth0 with another workload's mark", end: charged, setup: redirects},
 	{name: "mirred over a macvlan", kinds: []kind{onMacvlan}, how: "the same", end: notHeld, setup: redirects, condition: asForwarded},
@@ -76,6 +85,8 @@ var deviceWays = []way{
 	{name: "VXLAN", kinds: ownNetwork, how: "a tunnel to the server", end: charged,
 		setup: tunnel("ip link add v0 type vxlan id 7 local %s remote %s dstport 4789 dev eth0")},
 	{name: "IP in IP", kinds: ownNetwork, how: "a tunnel to the server", end: charged, setup: tunnel("ip link add v0 type ipip local %s remote %s dev eth0")},
+	{name: "GRE", kinds: ownNetwork, how: "a tunnel to the server", end: charged, setup: tunnel("ip link add v0 type gre local %s remote %s dev eth0")},
+	{name: "gretap", kinds: ownNetwork, how: "a tunnel to the server", end: charged, setup: tunnel("ip link add v0 type gretap local %s remote %s dev eth0")},
 	{name: "xfrm", kinds: ownNetwork, how: "ESP in tunnel mode to the server", end: charged,
 		setup: func(x *attack) error {
 			esp := fmt.Sprintf("src %s dst %s proto esp spi 7 mode tunnel", x.From, x.To)
