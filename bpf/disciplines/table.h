@@ -171,7 +171,8 @@ __noinline int hurry_of(__u32 id, __u64 now)
 		__u32 flow = discipline_next(id);
 
 		if (flow < RULE_QUEUES) /* not one that takes turns */
-			return queues_hurry(c) && flow_at(flow)->backlog < SHORT ? SPARSE : NO_HURRY;
+			return queues_hurry(c) && flow_at(flow)->backlog < SHORT ? SPARSE
+										 : NO_HURRY;
 	}
 	return c->new_head && sfq_hurry(c) ? SPARSE : NO_HURRY;
 }
