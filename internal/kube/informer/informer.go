@@ -50,7 +50,7 @@ func Config(kubeconfig string) (*rest.Config, error) {
 	return rest.AddUserAgent(config, "weir-kubernetes"), nil
 }
 
-// Node takes what is learnt.
+// Sink takes what is learnt.
 type Sink interface {
 	SetPod(m node.Meta)
 	DeletePod(m node.Meta)

@@ -42,7 +42,7 @@ const (
 // a plugin 2 seconds.
 const patience = 500 * time.Millisecond
 
-// Node takes what is learnt.
+// Sink takes what is learnt.
 type Sink interface {
 	Synchronize(sandboxes []decide.Pod)
 	RunSandbox(sandbox decide.Pod) (known <-chan struct{}) // closed when the pod is a workload
