@@ -73,7 +73,11 @@ func Open[T any](dir string, log *slog.Logger) (f Folder[T], all map[string]*T, 
 		return f, nil, err
 	}
 	for _, file := range files {
-		if former, is := strings.CutSuffix(file, aside); is {
+		former, damaged := strings.CutSuffix(file, aside)
+		if !strings.HasSuffix(former, suffix) {
+			continue // what a process wrote that was killed: digits are behind the suffix
+		}
+		if damaged {
 			f.damaged[key(former)] = true
 			continue
 		}

@@ -68,6 +68,22 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// TestKilledWhileWriting: what a process that was killed had written of a file is no value, whole
+// or not, and nothing is set aside: the value is the former one.
+func TestKilledWhileWriting(t *testing.T) {
+	dir := t.TempDir()
+	var log logtest.Buffer
+	for name, text := range map[string]string{"a.json": `{"N":2}`, ".a.json1234567890": `{"N":1}`, ".b.json42": `{"N"`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, all, err := Open[value](dir, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil || len(all) != 1 || all["a"] == nil || all["a"].N != 2 || log.String() != "" {
+		t.Errorf("%v, %v; log %q", all, err, log.String())
+	}
+}
+
 // TestFile: a file that is not there leaves a value as it is, and one that is damaged is an
 // error with its path.
 func TestFile(t *testing.T) {

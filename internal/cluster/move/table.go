@@ -13,7 +13,7 @@ import (
 // Party is one of those that decide whether a step may be taken.
 type Party uint8
 
-// The roles.
+// The parties.
 const (
 	Manager Party = 1 << iota
 	Source        // the agent of the node that the container leaves
@@ -22,7 +22,7 @@ const (
 	Helper        // the migration helper of either node, asked by its agent
 )
 
-// Fact is something that a role knows of a move, or of the call for a step of it. Facts
+// Fact is something that a party knows of a move, or of the call for a step of it. Facts
 // are a set.
 type Fact uint32
 
@@ -56,7 +56,7 @@ const (
 // however long that takes.
 var settling = []Step{Confirm, Discard, Forget, Thaw}
 
-// duties are the steps that each role decides about.
+// duties are the steps that each party decides about.
 var duties = map[Party][]Step{
 	Manager: {Grant, Cancel},
 	Source:  {Cancel},
@@ -82,7 +82,7 @@ const (
 	same = "same" // it was taken before, and is answered as it was then
 )
 
-// table has all rules. The first one that holds for a role, a step and what has happened
+// table has all rules. The first one that holds for a party, a step and what has happened
 // decides; a step for which none holds may be taken. Words in braces are of the Question.
 var table = []rule{
 	// To begin: a deadline, one grant, and the same again as long as nothing was done by it.
@@ -138,12 +138,12 @@ var table = []rule{
 	{Target, []Step{Restore}, Missing, 0, WhyNotStep, CodeDenied, "{lacks} of {container} has not arrived"},
 }
 
-// Question is a question to the table: a step, and what a role knows about its move.
+// Question is a question to the table: a step, and what a party knows about its move.
 type Question struct {
 	By    Party
 	Step  Step
 	Part  string // that is sent or received, e.g. "volume data"
-	State State  // of the move at this role
+	State State  // of the move at this party
 	Facts Fact
 
 	// For the words of a refusal.
