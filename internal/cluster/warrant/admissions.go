@@ -106,7 +106,7 @@ func Open(o Options) (*Admissions, error) {
 }
 
 // forget removes the moves that no grant can be about any more. The lock is held, or
-// nobody else knows the admissions yet.
+// no other goroutine has the admissions yet.
 func (l *Admissions) forget() error {
 	now := l.opts.Now()
 	for id, m := range l.moves {

@@ -81,7 +81,7 @@ func setTeam(device, option string, kind uint8, value []byte) error {
 	q.AddData(nl.NewRtAttr(teamIfindex, nl.Uint32Attr(uint32(link.Attrs().Index))))
 	q.AddData(list)
 	if _, err = q.Execute(unix.NETLINK_GENERIC, 0); errors.Is(err, unix.ESRCH) {
-		err = nil // it is set, and nobody listens to be told of it
+		err = nil // it is set, and no program listens to be told of it
 	}
 	return err
 }

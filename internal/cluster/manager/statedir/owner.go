@@ -51,7 +51,7 @@ func Take(dir string) (give func() error, err error) {
 	if err := errors.Join(err, f.Chown(0, 0), f.Chmod(0o700)); err != nil {
 		return nil, err
 	}
-	if _, err := f.ReadDir(1); err != io.EOF { // once nobody else can put something there
+	if _, err := f.ReadDir(1); err != io.EOF { // once no other user can put something there
 		return nil, errors.Join(notEmpty(dir, to.uid), f.Chmod(info.Mode().Perm()), f.Chown(to.uid, to.gid))
 	}
 	return func() error { return handOver(dir, to) }, nil

@@ -138,8 +138,8 @@ func serveInside(t *testing.T, daemon *dockertest.Engine, h http.Handler) string
 	return ln.Addr().String()
 }
 
-// TestPullsLeaveTheReserve: layers out of a registry of the operator's own, which nobody
-// counts on their way to the engine, are unpacked by it into many times their length. The
+// TestPullsLeaveTheReserve: layers out of a registry of the operator's own, which Weir does not
+// count on their way to the engine, are unpacked by it into many times their length. The
 // pull ends before the disk is full, in one clear line, and what came is removed.
 func TestPullsLeaveTheReserve(t *testing.T) {
 	const size = 1 << 30

@@ -192,7 +192,7 @@ const (
 )
 
 // Watch returns a context that ends, with ErrNoRoom as its cause, when a folder's file system
-// has no room beyond the reserve: for a program that writes there what nobody counts.
+// has no room beyond the reserve: for a program whose writes Weir does not count.
 func Watch(ctx context.Context, folder string) (watched context.Context, end func(), err error) {
 	d, err := diskOf(folder)
 	if err != nil {
