@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -67,4 +68,32 @@ func (a *agent) spent() (sum time.Duration) {
 		sum += time.Duration(ns)
 	}
 	return sum
+}
+
+// A container that changes its own devices without end, as it may with CAP_NET_ADMIN in its own
+// namespace, costs the agent a part of a CPU that is bounded: the agent is told of each change.
+func TestFloodOfNotices(t *testing.T) {
+	b := newBed(t, 2, 1)
+	b.configure("")
+	a := b.start()
+	b.steered(a)
+	batch := filepath.Join(t.TempDir(), "batch")
+	if err := os.WriteFile(batch, []byte(strings.Repeat("addr add 10.8.0.1/32 dev lo\naddr del 10.8.0.1/32 dev lo\n", 20_000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flood := exec.Command("sh", "-c", "while ip -batch "+batch+"; do :; done")
+	b.boxes[0].start(flood)
+	defer func() { _ = flood.Process.Kill(); _ = flood.Wait() }()
+	time.Sleep(2 * time.Second)
+	const seconds = 10
+	before := a.spent()
+	time.Sleep(seconds * time.Second)
+	if each := (a.spent() - before) / seconds; each > 100*time.Millisecond {
+		t.Errorf("%v of CPU time in a second during a flood, want at most 100 ms", each)
+	} else {
+		t.Logf("%v of CPU time in a second", each)
+	}
+	if w := a.workload("w2"); w.State != "active" {
+		t.Errorf("the other workload is %s", w.State)
+	}
 }

@@ -3,11 +3,8 @@
 package look
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
-	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,14 +16,16 @@ const unsure = time.Minute
 // groups are the notices: of devices, numbers of namespaces, and addresses.
 var groups = []int{unix.RTNLGRP_LINK, unix.RTNLGRP_NSID, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR}
 
-// changes is what has changed since it was taken last: on the host, and in the namespaces that have a
-// number here, as those have that a pair leads into. One socket hears of all of them.
-type changes struct {
-	file *os.File // nil = the kernel gives no notice
-	told bool     // it gives notice of other namespaces, too
+// atMost is how many notices are read at a look. A container may change its own devices without end.
+const atMost = 4096
 
-	mu   sync.Mutex
-	news news
+// changes is what has changed since it was taken last: on the host, and in the namespaces that have a
+// number here, as those have that a pair leads into. One socket hears of all of them. It is read at each
+// look, so that the price of a flood of notices is a look's: its buffer, and no more.
+type changes struct {
+	fd     int  // -1 = the kernel gives no notice
+	told   bool // it gives notice of other namespaces, too
+	unread bool // what was taken could not be made use of
 }
 
 // news are the namespaces in which devices or addresses have changed.
@@ -37,7 +36,7 @@ type news struct {
 }
 
 func newChanges() *changes {
-	c := &changes{news: news{here: true}}
+	c := &changes{fd: -1, unread: true}
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
 		return c
@@ -54,53 +53,38 @@ func newChanges() *changes {
 		}
 	}
 	c.told = unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_LISTEN_ALL_NSID, 1) == nil // needs CAP_NET_BROADCAST
-	c.file = os.NewFile(uintptr(fd), "netlink")
+	c.fd = fd
 	return c
 }
 
-// take returns the news.
-func (c *changes) take() (n news) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n, c.news = c.news, news{}
+// close ends the notices.
+func (c *changes) close() {
+	if c.fd >= 0 {
+		unix.Close(c.fd)
+	}
+}
+
+// take returns the news. What a notice says is read anew: its beginning is enough.
+func (c *changes) take() news {
+	n := news{here: c.unread, lost: c.unread, inside: map[int]bool{}}
+	c.unread = false
+	if c.fd < 0 {
+		return n
+	}
+	body, control := make([]byte, 16), make([]byte, unix.CmsgSpace(4))
+	for range atMost {
+		_, length, _, _, err := unix.Recvmsg(c.fd, body, control, unix.MSG_DONTWAIT)
+		if errors.Is(err, unix.EAGAIN) {
+			return n
+		}
+		n.note(control[:length], err)
+	}
+	n.here, n.lost = true, true
 	return n
 }
 
-// again has anything count as changed: what there is could not be read.
-func (c *changes) again() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.news.here, c.news.lost = true, true
-}
-
-// follow takes notices until ctx ends.
-func (c *changes) follow(ctx context.Context) {
-	if c.file == nil {
-		return
-	}
-	defer context.AfterFunc(ctx, func() { _ = c.file.Close() })()
-	raw, err := c.file.SyscallConn()
-	if err != nil {
-		return
-	}
-	// What a notice says is read anew: its beginning is enough.
-	body, control := make([]byte, 16), make([]byte, unix.CmsgSpace(4))
-	for {
-		var n int
-		var failed error
-		err := raw.Read(func(fd uintptr) bool {
-			_, n, _, _, failed = unix.Recvmsg(int(fd), body, control, 0)
-			return !errors.Is(failed, unix.EAGAIN)
-		})
-		if err != nil {
-			return // it is closed
-		}
-		c.note(control[:n], failed)
-	}
-}
-
 // note takes one notice. Where notices were lost, or something else failed, anything may have changed.
-func (c *changes) note(control []byte, failed error) {
+func (n *news) note(control []byte, failed error) {
 	nsid := noNsid
 	if messages, err := unix.ParseSocketControlMessage(control); err == nil {
 		for _, m := range messages {
@@ -109,17 +93,12 @@ func (c *changes) note(control []byte, failed error) {
 			}
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	switch {
 	case failed != nil:
-		c.news.here, c.news.lost = true, true
+		n.here, n.lost = true, true
 	case nsid == noNsid:
-		c.news.here = true
+		n.here = true
 	default:
-		if c.news.inside == nil {
-			c.news.inside = map[int]bool{}
-		}
-		c.news.inside[nsid] = true
+		n.inside[nsid] = true
 	}
 }

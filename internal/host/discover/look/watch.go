@@ -90,9 +90,7 @@ func (w *Watcher) Ask(links []paths.Link, workloads []paths.Workload) {
 func (w *Watcher) Run(ctx context.Context, changes <-chan struct{}, report func(paths.Result)) error {
 	defer w.kernel.ask.Close()
 	defer w.kernel.lists.Close()
-	var following sync.WaitGroup
-	following.Go(func() { w.changes.follow(ctx) })
-	defer following.Wait()
+	defer w.changes.close()
 	runtime.LockOSThread() // whose CPU time a look is
 	defer runtime.UnlockOSThread()
 	var last paths.Result
@@ -161,12 +159,12 @@ func (w *Watcher) Look() (paths.Result, error) {
 
 // reread reads the devices of the host if they have changed, or may have.
 func (w *Watcher) reread(changed bool) error {
-	if !changed && w.changes.file != nil && time.Since(w.read) < unsure {
+	if !changed && w.changes.fd >= 0 && time.Since(w.read) < unsure {
 		return nil
 	}
 	h, err := w.kernel.read()
 	if err != nil {
-		w.changes.again()
+		w.changes.unread = true
 		return err
 	}
 	w.host, w.read, w.changed = h, time.Now(), true
