@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -24,6 +25,10 @@ import (
 // fallback changes its own all the time.
 var noticed = []uint16{unix.RTM_NEWLINK, unix.RTM_DELLINK, unix.RTM_NEWQDISC, unix.RTM_DELQDISC,
 	unix.RTM_NEWTFILTER, unix.RTM_DELTFILTER, unix.RTM_NEWRULE, unix.RTM_DELRULE}
+
+// coalesce is how long notices are left unread after one that counts: a container may change its own
+// devices without end, and one report stands for all that come meanwhile.
+const coalesce = 100 * time.Millisecond
 
 // followChanges reports that something has changed, until ctx ends.
 func followChanges(ctx context.Context, changed chan<- struct{}) {
@@ -57,6 +62,7 @@ func follow(ctx context.Context, changed chan<- struct{}, protocol int, kinds []
 				continue
 			}
 			report(changed)
+			time.Sleep(coalesce)
 		}
 	}()
 }
