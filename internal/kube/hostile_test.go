@@ -155,17 +155,15 @@ func (h *hostileObjects) round(list []metav1.PartialObjectMetadata) time.Duratio
 	return h.used() - before
 }
 
-// alone holds one object to what one may cost. One that took too long is tried twice more, and
-// the least counts.
+// alone holds one object to what one may cost beyond the same without annotations.
 func (h *hostileObjects) alone(o metav1.PartialObjectMetadata) {
 	h.t.Helper()
-	cost := time.Hour
-	for try := 0; try < 3 && cost > bound.CPU; try++ {
-		plain := o.DeepCopy()
-		plain.Annotations = nil
-		h.round([]metav1.PartialObjectMetadata{*plain})
-		cost = min(cost, h.round([]metav1.PartialObjectMetadata{o}))
-	}
+	plain := o.DeepCopy()
+	plain.Annotations = nil
+	cost := boundtest.Least(bound.CPU, func() time.Duration {
+		without := h.round([]metav1.PartialObjectMetadata{*plain})
+		return h.round([]metav1.PartialObjectMetadata{o}) - without
+	})
 	if cost > bound.CPU {
 		h.t.Errorf("an object takes %v of CPU time, %v are the most: %.600q", cost, bound.CPU, o.Annotations)
 	}
