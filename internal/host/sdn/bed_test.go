@@ -42,7 +42,7 @@ func newBed(t *testing.T) *bed {
 		}
 	}
 	if out, err := exec.Command("modprobe", "-a", "openvswitch", "veth", "sch_prio").CombinedOutput(); err != nil {
-		t.Skipf("SKIP: the kernel has no Open vSwitch: %s", out)
+		t.Skipf("SKIP: the kernel has no Open vSwitch; the virtual machine has it: %s", out)
 	}
 	b := &bed{t: t, dir: t.TempDir(), pid: map[string]int{}}
 	b.sh(`ovsdb-tool create $D/conf.db /usr/share/openvswitch/vswitch.ovsschema`)

@@ -62,7 +62,7 @@ func kindsOfLinks() []kindOfLink {
 			srv:  []string{"ip addr add " + overlayServer + "/24 dev cable0", "ip link add eth0 type " + kind + fmt.Sprintf(ends, overlayServer, overlayHost, "cable0")}}
 	}
 	return []kindOfLink{
-		bond("active-backup", true), bond("balance-rr", false), bond("balance-xor", false), bond("802.3ad", true), bond("balance-tlb", false), bond("balance-alb", false), bond("broadcast", false),
+		bond("active-backup", true), bond("balance-rr", false), bond("balance-xor", false), bond("802.3ad", false), bond("balance-tlb", false), bond("balance-alb", false), bond("broadcast", false),
 		team("roundrobin"), team("activebackup"),
 		{name: "VLAN", always: true, host: []string{"ip link add link up0 name link0 type vlan id 7"}, srv: []string{"ip link add link cable0 name eth0 type vlan id 7"}},
 		{name: "QinQ", host: []string{"ip link add link up0 name outer type vlan proto 802.1ad id 5", "ip link set outer up", "ip link add link outer name link0 type vlan id 7"},
