@@ -37,7 +37,7 @@ var inside = map[string]string{
 	"config FuzzParseSwitch":          "a file for weir sdn apply",
 	"host/dataplane/device FuzzParse": "what the kernel says of a qdisc",
 	"host/dataplane/tc FuzzParse":     "what the kernel says of a class",
-	"host/discover FuzzParseNsid":     "what the kernel says of a namespace",
+	"host/discover/notice FuzzNumber": "what the kernel says of a namespace",
 	"lab/cluster FuzzParse":           "a file of the lab",
 	"lab/scenario FuzzParse":          "a file of the lab",
 	"lab/traffic FuzzParsePing":       "output of a program of the lab",

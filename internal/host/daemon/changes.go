@@ -17,22 +17,21 @@ import (
 	"weir/internal/host/dataplane/device"
 )
 
-// The kernel sends notices of most of what takes the class or the mark from packets: of devices,
-// qdiscs, filters of tc, rules of policy routing, and nftables. It sends none of tcx programs, and
-// none of the older tables of iptables.
+// The kernel sends notices of most of what takes the class or the mark from packets: of devices (of
+// which discover.Links tells), qdiscs, filters of tc, rules of policy routing, and nftables. It sends
+// none of tcx programs, and none of the older tables of iptables.
 
 // noticed are the kinds of notices of NETLINK_ROUTE that count. Those of classes are left out: the
 // fallback changes its own all the time.
-var noticed = []uint16{unix.RTM_NEWLINK, unix.RTM_DELLINK, unix.RTM_NEWQDISC, unix.RTM_DELQDISC,
-	unix.RTM_NEWTFILTER, unix.RTM_DELTFILTER, unix.RTM_NEWRULE, unix.RTM_DELRULE}
+var noticed = []uint16{unix.RTM_NEWQDISC, unix.RTM_DELQDISC, unix.RTM_NEWTFILTER, unix.RTM_DELTFILTER, unix.RTM_NEWRULE, unix.RTM_DELRULE}
 
-// coalesce is how long notices are left unread after one that counts: a container may change its own
-// devices without end, and one report stands for all that come meanwhile.
+// coalesce is how long notices are left unread after one that counts: one report stands for all that
+// come meanwhile.
 const coalesce = 100 * time.Millisecond
 
 // followChanges reports that something has changed, until ctx ends.
 func followChanges(ctx context.Context, changed chan<- struct{}) {
-	follow(ctx, changed, unix.NETLINK_ROUTE, noticed, unix.RTNLGRP_LINK, unix.RTNLGRP_TC, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
+	follow(ctx, changed, unix.NETLINK_ROUTE, noticed, unix.RTNLGRP_TC, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
 	follow(ctx, changed, unix.NETLINK_NETFILTER, nil, unix.NFNLGRP_NFTABLES)
 }
 

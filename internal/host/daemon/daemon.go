@@ -97,8 +97,10 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 	beneath := func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		var looking sync.WaitGroup
+		devices, stop := found.links.Watch()
+		defer stop()
 		looking.Go(func() {
-			marks.run(ctx, func(ctx context.Context) ([]string, error) {
+			marks.run(ctx, devices, func(ctx context.Context) ([]string, error) {
 				workloads, err := ag.Workloads(ctx)
 				return devicesOf(workloads), err
 			})

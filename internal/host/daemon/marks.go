@@ -99,8 +99,8 @@ func (w *markWatch) look(s *event.Sight) {
 }
 
 // run looks at the host until ctx ends: when it has changed, and from time to time. ports returns
-// the devices of workloads.
-func (w *markWatch) run(ctx context.Context, ports func(context.Context) ([]string, error)) {
+// the devices of workloads; a value in devices says that some of the host's have changed.
+func (w *markWatch) run(ctx context.Context, devices <-chan struct{}, ports func(context.Context) ([]string, error)) {
 	followChanges(ctx, w.changed)
 	near := time.NewTimer(markNear)
 	defer near.Stop()
@@ -125,6 +125,8 @@ func (w *markWatch) run(ctx context.Context, ports func(context.Context) ([]stri
 		select {
 		case <-ctx.Done():
 			return
+		case <-devices:
+			again = true
 		case <-w.changed:
 			again = true
 		case <-near.C:

@@ -8,17 +8,18 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
+	"time"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/host/discover/notice"
 	"weir/internal/host/dump"
 )
 
@@ -31,10 +32,10 @@ import (
 // file stands for. So "the devices of a container" are the veths and netkit pairs
 // whose nsid is that of /proc/PID/ns/net.
 type Links struct {
-	log    *slog.Logger
-	events *nl.NetlinkSocket // link and nsid messages
-	ask    *netlink.Handle   // requests
-	self   fileID            // the followed namespace itself
+	log     *slog.Logger
+	notices *notice.Reader  // link and nsid messages
+	ask     *netlink.Handle // requests
+	self    fileID          // the followed namespace itself
 
 	mu         sync.Mutex
 	links      map[int]link
@@ -44,8 +45,8 @@ type Links struct {
 	watchers   map[chan struct{}]bool
 }
 
-// link is a network device as far as sources compare it. A change of its flags or
-// counters wakes no source.
+// link is a network device as far as watchers compare it. A change of its carrier or
+// counters wakes none.
 type link struct {
 	Index int
 	Name  string
@@ -53,6 +54,7 @@ type link struct {
 	Kind  string // "veth", "netkit", "tuntap", "bridge", "device" (hardware), ...
 	Peer  int    // index of the other end, in its namespace
 	Nsid  int    // the other end's namespace, noNsid if it is ours
+	Up    bool   // the administrator's wish; what a container does to its end does not change it
 }
 
 const noNsid = -1
@@ -91,14 +93,11 @@ func NewLinks(log *slog.Logger, path string) (*Links, error) {
 	}
 	l := &Links{log: log, self: self, watchers: map[chan struct{}]bool{}}
 	// Subscribed before the first dump, so that no change falls in between.
-	l.events, err = nl.SubscribeAt(at, netns.None(), unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_NSID)
-	if err != nil {
-		return nil, fmt.Errorf("network namespace %s: subscribe to link messages: %w", path, err)
+	if l.notices, err = notice.Subscribe(at); err != nil {
+		return nil, fmt.Errorf("network namespace %s: %w", path, err)
 	}
-	// A larger buffer makes an overflow rarer; without it, resync does the work.
-	_ = l.events.SetReceiveBufferSize(1<<20, true)
 	if l.ask, err = netlink.NewHandleAt(at, unix.NETLINK_ROUTE); err != nil {
-		l.events.Close()
+		l.notices.Close()
 		return nil, fmt.Errorf("network namespace %s: open a netlink socket: %w", path, err)
 	}
 	if err := l.resync(); err != nil {
@@ -110,30 +109,44 @@ func NewLinks(log *slog.Logger, path string) (*Links, error) {
 
 // Close closes the sockets. Call it after Run and the sources have ended.
 func (l *Links) Close() {
-	l.events.Close()
+	l.notices.Close()
 	l.ask.Close()
 }
 
+// Notices are left unread for a moment after those that were taken in, and for 20 times as long as
+// that took, where it took long: it takes at most so much of a CPU.
+const (
+	gather  = 5 * time.Millisecond
+	share   = 20
+	longest = 250 * time.Millisecond
+)
+
 // Run follows the devices until ctx ends. It can be called once.
 func (l *Links) Run(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, l.events.Close) // ends a waiting Receive
+	stop := context.AfterFunc(ctx, l.notices.End)
 	defer stop()
+	var said time.Time
 	for {
-		messages, _, err := l.events.Receive()
-		switch {
-		case ctx.Err() != nil:
+		batch, err := l.notices.Read()
+		if ctx.Err() != nil {
 			return ctx.Err()
-		case errors.Is(err, unix.ENOBUFS):
-			l.log.Warn("link messages were lost, reading all devices anew")
+		}
+		if err != nil {
+			return err
+		}
+		begin := time.Now()
+		if batch.Lost {
+			if begin.Sub(said) > time.Minute { // changes without end may go on
+				said = begin
+				l.log.Warn("link messages were lost, reading all devices anew")
+			}
 			if err := l.resync(); err != nil {
 				return err
 			}
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
-		case err != nil:
-			return fmt.Errorf("receive link messages: %w", err)
-		default:
-			l.apply(messages)
+		} else {
+			l.apply(batch)
 		}
+		time.Sleep(min(max(gather, share*time.Since(begin)), longest))
 	}
 }
 
@@ -160,19 +173,21 @@ func (l *Links) resync() error {
 
 func newLink(entry netlink.Link) link {
 	a := entry.Attrs()
-	return link{Index: a.Index, Name: a.Name, Other: strings.Join(a.AltNames, " "), Kind: entry.Type(), Peer: a.ParentIndex, Nsid: a.NetNsID}
+	return link{Index: a.Index, Name: a.Name, Other: strings.Join(a.AltNames, " "), Kind: entry.Type(), Peer: a.ParentIndex, Nsid: a.NetNsID, Up: a.Flags&net.FlagUp != 0}
 }
 
-// apply takes in one batch of messages and wakes the watchers at most once.
-func (l *Links) apply(messages []syscall.NetlinkMessage) {
+// apply takes in what was read and wakes the watchers at most once. Devices are asked for anew after
+// the others were taken in: what is asked now is no older than what any notice says.
+func (l *Links) apply(batch *notice.Batch) {
 	changed := false
-	for _, m := range messages {
-		switch m.Header.Type {
-		case unix.RTM_NEWLINK, unix.RTM_DELLINK:
-			changed = l.applyLink(m) || changed
-		case unix.RTM_DELNSID:
-			changed = l.applyGone(m.Data) || changed
-		}
+	for index, last := range batch.Links {
+		changed = l.applyLink(index, last) || changed
+	}
+	for _, nsid := range batch.Namespaces {
+		changed = l.applyGone(nsid) || changed
+	}
+	for _, index := range batch.Again {
+		changed = l.reread(index) || changed
 	}
 	if changed {
 		l.mu.Lock()
@@ -181,39 +196,46 @@ func (l *Links) apply(messages []syscall.NetlinkMessage) {
 	}
 }
 
-func (l *Links) applyLink(m syscall.NetlinkMessage) bool {
-	// A bridge announces its ports with the same message types and another
-	// family: there, RTM_DELLINK means that the device left the bridge.
-	if len(m.Data) < unix.SizeofIfInfomsg || m.Data[0] != unix.AF_UNSPEC {
-		return false
+func (l *Links) applyLink(index int, last notice.Link) bool {
+	if last.Kind == unix.RTM_DELLINK {
+		return l.set(index, nil)
 	}
-	header := unix.NlMsghdr(m.Header)
-	entry, err := netlink.LinkDeserialize(&header, m.Data)
+	entry, err := netlink.LinkDeserialize(nil, last.Body)
 	if err != nil {
 		l.log.Warn("a link message was not understood", "err", err)
 		return false
 	}
-	now := newLink(entry)
+	return l.set(index, entry)
+}
+
+// set notes what a device is now, nil = gone, and reports whether that is another thing than before.
+func (l *Links) set(index int, entry netlink.Link) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, known := l.links[now.Index]
-	if m.Header.Type == unix.RTM_DELLINK {
-		delete(l.links, now.Index)
+	before, known := l.links[index]
+	if entry == nil {
+		delete(l.links, index)
 		return known
 	}
-	l.links[now.Index] = now
+	now := newLink(entry)
+	l.links[index] = now
 	return !known || before != now
+}
+
+// reread asks for a device anew.
+func (l *Links) reread(index int) bool {
+	entry, err := l.ask.LinkByIndex(index)
+	if err != nil { // it is gone
+		entry = nil
+	}
+	return l.set(index, entry)
 }
 
 // applyGone handles the end of a namespace's number. The kernel may give the
 // number to another namespace at once, and a device announced for that one may
 // overtake this message; so the devices concerned are asked for anew instead of
 // being taken as peerless.
-func (l *Links) applyGone(data []byte) bool {
-	nsid, ok := parseNsid(data)
-	if !ok {
-		return false
-	}
+func (l *Links) applyGone(nsid int) bool {
 	l.mu.Lock()
 	var stale []int
 	for index, entry := range l.links {
@@ -228,38 +250,9 @@ func (l *Links) applyGone(data []byte) bool {
 	}
 	l.mu.Unlock()
 	for _, index := range stale {
-		entry, err := l.ask.LinkByIndex(index)
-		l.mu.Lock()
-		if err != nil { // it is gone with its namespace
-			delete(l.links, index)
-		} else {
-			l.links[index] = newLink(entry)
-		}
-		l.mu.Unlock()
+		l.reread(index)
 	}
 	return ns != nil || len(stale) > 0
-}
-
-// parseNsid reads the number out of an RTM_NEWNSID or RTM_DELNSID message.
-func parseNsid(data []byte) (nsid int, ok bool) {
-	const header = 4 // struct rtgenmsg, padded
-	order := nl.NativeEndian()
-	if len(data) < header {
-		return 0, false
-	}
-	// Attributes: length and type of 16 bits each, the value, padding to 4. Read
-	// by hand, since nl.ParseRouteAttr panics on a message that is cut off.
-	for data = data[header:]; len(data) >= 4; {
-		length, kind := int(order.Uint16(data)), order.Uint16(data[2:])
-		if length < 4 || length > len(data) {
-			return 0, false
-		}
-		if kind == netlink.NETNSA_NSID && length >= 8 {
-			return int(int32(order.Uint32(data[4:]))), true
-		}
-		data = data[min(len(data), (length+3)&^3):]
-	}
-	return 0, false
 }
 
 // changed wakes the watchers. Called with mu held.

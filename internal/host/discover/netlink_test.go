@@ -5,11 +5,14 @@ package discover
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -385,4 +388,43 @@ func TestSourcesLeaveNothingOpen(t *testing.T) {
 		cycle()
 	}
 	await(t, "all files to be closed", func() bool { return openFiles(t) <= before })
+}
+
+// TestLinksUnderFlood sees that a container that sets its end of a pair up and down without end keeps
+// nobody from seeing what the host does, to the same device neither.
+func TestLinksUnderFlood(t *testing.T) {
+	h := newTestHost(t)
+	links := runLinks(t, h.path)
+	inside, _ := newTestNetns(t)
+	h.veth("index", inside) // so that the ends of the next have two indexes: else the kernel tells once a second
+	h.tap("another")
+	h.veth("v1", inside)
+	if err := h.LinkSetUp(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: h.index("v1")}}); err != nil {
+		t.Fatal(err)
+	}
+	batch := filepath.Join(t.TempDir(), "batch")
+	if err := os.WriteFile(batch, []byte(strings.Repeat("link set ethv1 down\nlink set ethv1 up\n", 20_000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flood := exec.Command("nsenter", "--net="+inside, "sh", "-c", "while ip -batch "+batch+"; do :; done")
+	flood.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := flood.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(-flood.Process.Pid, syscall.SIGKILL); _ = flood.Wait() }()
+	time.Sleep(500 * time.Millisecond)
+	for round := range 5 {
+		for _, name := range []string{"v1", "another"} {
+			now := fmt.Sprintf("%s.%d", name, round)
+			h.rename(name, now)
+			begin := time.Now()
+			await(t, "the name "+now, func() bool { return links.IndexOf(now) != 0 })
+			if took := time.Since(begin); took > time.Second {
+				t.Errorf("the name %s was seen after %v, want a second", now, took)
+			}
+			h.rename(now, name)
+		}
+	}
+	h.delete("v1")
+	await(t, "the end of v1", func() bool { return links.IndexOf("v1") == 0 })
 }
