@@ -48,8 +48,8 @@ func (d *Devices) Name() string { return workload.KindDevice }
 func (d *Devices) Status() (state workload.SourceState, note string) { return workload.SourceOK, "" }
 
 // Add makes a workload of a device: whatever comes in by it is the workload's.
-// It refuses a device that does not exist, unless told to Wait, the loopback
-// device, and a device that another workload has.
+// It refuses a device that does not exist or is an IFB, unless told to Wait, the
+// loopback device, and a device that another workload has.
 func (d *Devices) Add(name, device string, options ...AddOption) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -75,12 +75,22 @@ func (d *Devices) Add(name, device string, options ...AddOption) error {
 	if found == 0 && !slices.Contains(options, Wait) {
 		return fmt.Errorf("device %q does not exist; there are: %s", device, enumerate(candidates(links)))
 	}
+	if i, ok := find(links, found); ok && links[i].Kind == kindIFB && !slices.Contains(options, Wait) {
+		return fmt.Errorf("device %q %s", device, byRedirection)
+	}
 	d.attached[name] = &attachedDevice{device: device, ifindex: found}
 	d.tell()
 	return nil
 }
 
 const maxDeviceName = 15 // IFNAMSIZ without its final zero
+
+// kindIFB is the kind of a device by which nothing comes into the host: what filters redirect to it goes
+// on as what came by the device where they are, and is that one's workload's.
+const (
+	kindIFB       = "ifb"
+	byRedirection = "is an IFB, to which filters redirect packets of another device: name that device, by which they come into the host"
+)
 
 // Look returns the device that Add would take, none if it does not exist.
 func (d *Devices) Look(device string) []Device {
@@ -147,7 +157,9 @@ func (d *Devices) list() []Workload {
 	var list []Workload
 	for name, a := range d.attached {
 		w := Workload{Key: workload.Key(workload.KindDevice, name), Name: name, Kind: workload.KindDevice}
-		if i, ok := find(links, a.ifindex); ok {
+		if i, ok := find(links, a.ifindex); ok && links[i].Kind == kindIFB {
+			w.Note = fmt.Sprintf("its device %s %s", links[i].Name, byRedirection)
+		} else if ok {
 			w.Devices = []Device{{Name: links[i].Name, Ifindex: links[i].Index, PeerIfindex: peerElsewhere(links[i])}}
 		} else {
 			w.Awaits = "device " + a.device + " is not on this host"

@@ -280,13 +280,14 @@ func (h *testHost) inside(f func() error) error {
 
 func TestDevicesRefusals(t *testing.T) {
 	d := newDevices(logger(t), &fakeLinks{links: []link{
-		{Index: 1, Name: "lo"}, {Index: 2, Name: "eth0", Kind: "device"}, {Index: 3, Name: "veth3", Kind: "veth"}, {Index: 4, Name: "tap4", Kind: "tuntap"}}})
+		{Index: 1, Name: "lo"}, {Index: 2, Name: "eth0", Kind: "device"}, {Index: 3, Name: "veth3", Kind: "veth"}, {Index: 4, Name: "tap4", Kind: "tuntap"}, {Index: 5, Name: "ifb5", Kind: "ifb"}}})
 	if err := d.Add("taken", "veth3"); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, workload, device, want string }{
 		{"unknown", "w", "veth9", `device "veth9" does not exist; there are: veth3, tap4`},
 		{"loopback", "w", "lo", "the host's own packets"},
+		{"IFB", "w", "ifb5", `device "ifb5" is an IFB, to which filters redirect packets of another device: name that device`},
 		{"empty", "w", "", "give the name of a network device"},
 		{"too long", "w", "a-name-of-sixteen", "at most 15 letters"},
 		{"bad name", "", "tap4", `workload name "": use letters`},

@@ -294,3 +294,33 @@ func TestNewWorkloadsAmongForeignChanges(t *testing.T) {
 		t.Errorf("of %d workloads %d may be steered later than %v: %v", many, late, within, took[many-late-1:])
 	}
 }
+
+// An IFB is no workload's device: weir attach refuses it, and one in weir.yaml is not steered, which is
+// said, also of one that comes later.
+func TestIFBAsWorkload(t *testing.T) {
+	b := newBed(t, 1, 1)
+	b.host.run("ip link add ifb7 type ifb")
+	b.configure("  - {name: by-ifb, device: ifb7}\n  - {name: later, device: ifb8}\n")
+	a := b.start()
+	b.steered(a)
+	const seen = "is an IFB, to which filters redirect packets of another device: name that device, by which they come into the host"
+	for name, device := range map[string]string{"by-ifb": "ifb7", "later": "ifb8"} {
+		if name == "later" {
+			b.host.run("ip link add ifb8 type ifb")
+		}
+		await(t, 5*time.Second, name+" not steered", func() error {
+			if w := a.workload(name); w.State != "unsteered" || !strings.Contains(w.Note, "its device "+device+" "+seen) {
+				return fmt.Errorf("it is %s: %q", w.State, w.Note)
+			}
+			return nil
+		})
+	}
+	b.host.run("ip link add ifb9 type ifb")
+	await(t, 5*time.Second, "weir attach knows the device", func() error {
+		if got := b.cli("attach", "more", "--device", "ifb9"); strings.Contains(got.stderr, "does not exist") {
+			return errors.New(got.stderr)
+		}
+		return nil
+	})
+	b.oneLine("weir attach", b.cli("attach", "more", "--device", "ifb9"), 2, `device "ifb9" `+seen)
+}
