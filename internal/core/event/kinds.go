@@ -78,7 +78,7 @@ var Kinds = []Kind{
 		"takes no class of packets any more", 0, 0, reported(ClassLost), Many{"packets of workloads lose their class there", "weir doctor says why, and what helps"}},
 	{FilterSkipped, Warning, "A filter of tc of another program at a workload's device does not do with what Weir steers into the workload what it does without Weir: it asks by which device a packet came (`indev`), and sees the second end of Weir's pair; or the kernel is older than 6.6, and skips filters there. The agent says it within 2 s, later where filters change all the time. It ends when the filter is gone, or no link's ingress is steered.",
 		"has no filter any more that Weir misleads", 0, 0, reported(FilterSkipped), Many{"filters of other programs do not see what Weir steers as without it", "weir status --json has each filter"}},
-	{MarkShared, Warning, "A rule of another program writes or compares a bit of the mark that `mark_mask` gives to Weir, or it cannot be told whether one does, or `mark_mask: auto` finds no bits that are free. The agent says it within 2 s, later where rules change all the time. It ends when none does.",
+	{MarkShared, Warning, "A rule or a socket (SO_MARK) of another program writes or compares a bit of the mark that `mark_mask` gives to Weir, or it cannot be told whether one does, or `mark_mask: auto` finds no bits that are free. The agent says it within 2 s, of a socket within 10 s, later where rules change all the time. It ends when none does.",
 		"has bits of the mark for itself", 0, 0, reported(MarkShared), Many{}},
 	{"undelivered", Warning, "The webhook or the command does not take events. It ends when it takes one.",
 		"takes events again", 0, 0, lookSinks, Many{}},

@@ -126,7 +126,8 @@ func defaultRoute() string {
 	return ""
 }
 
-// lookMarks reads the rules of nftables, iptables and policy routing, filters of tc, and IPsec.
+// lookMarks reads the rules of nftables, iptables and policy routing, filters of tc, IPsec, WireGuard and
+// the marks of sockets.
 func lookMarks(ctx context.Context) Marks {
 	var m Marks
 	for _, name := range deviceNames() {
@@ -185,6 +186,11 @@ func lookMarks(ctx context.Context) Marks {
 		unread("marks of WireGuard", err)
 	}
 	m.add(tunnels)
+	sockets, err := lookSocketMarks()
+	if err != nil {
+		unread("marks of sockets", err)
+	}
+	m.add(sockets)
 	return m
 }
 

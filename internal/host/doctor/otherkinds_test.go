@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"os/exec"
 	"strings"
 	"testing"
@@ -77,5 +78,62 @@ func TestMarkOfWireGuard(t *testing.T) {
 	ns.Run("ip", "link", "del", "wg0")
 	if left := lookMarks(context.Background()).Users; len(left) > 0 {
 		t.Errorf("%+v after it is gone", left)
+	}
+}
+
+// A program gives its sockets a mark that no rule compares (SO_MARK): its bits are another's, too, and
+// mark_mask: auto takes others.
+func TestMarkOfSockets(t *testing.T) {
+	netnstest.Enter(t)
+	const mark = 0x30000
+	for _, test := range []struct {
+		name         string
+		family, kind int
+		protocol     int
+		bind         unix.Sockaddr
+		listen       bool
+	}{
+		{"TCP", unix.AF_INET, unix.SOCK_STREAM, 0, &unix.SockaddrInet4{Port: 4711}, true},
+		{"TCP", unix.AF_INET6, unix.SOCK_STREAM, 0, &unix.SockaddrInet6{Port: 4712}, true},
+		{"UDP", unix.AF_INET, unix.SOCK_DGRAM, 0, &unix.SockaddrInet4{Port: 4711}, false},
+		{"UDP", unix.AF_INET6, unix.SOCK_DGRAM, 0, &unix.SockaddrInet6{Port: 4712}, false},
+		{"raw", unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP, nil, false},
+	} {
+		fd, err := unix.Socket(test.family, test.kind|unix.SOCK_CLOEXEC, test.protocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if test.bind != nil {
+			err = unix.Bind(fd, test.bind)
+		}
+		if test.listen {
+			err = errors.Join(err, unix.Listen(fd, 1))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := lookMarks(context.Background()); len(left.Users)+len(left.Unread) > 0 {
+			t.Errorf("%s: a socket without a mark: %+v", test.name, left)
+		}
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, mark); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := socketMarks(test.name, unix.IPPROTO_RAW, unix.AF_INET); test.kind == unix.SOCK_RAW && errors.Is(err, unix.ENOENT) {
+			t.Log("skipped: this kernel does not tell of raw sockets")
+			unix.Close(fd)
+			continue
+		}
+		found := lookMarks(context.Background())
+		if got := summary(found.Users); got != "w 0x30000" || len(found.Unread) > 0 {
+			t.Errorf("%s: %q, %v", test.name, got, found.Unread)
+		}
+		seen := MarkTrouble(context.Background(), 0xffff0000, false).Seen
+		if want := "writes 0x30000 of Weir's bits 0xffff0000"; !strings.Contains(seen, want) || !strings.Contains(seen, "SO_MARK 0x30000 of a "+test.name+" socket") {
+			t.Errorf("%s: %q, want %q", test.name, seen, want)
+		}
+		if mask, why := ChooseMask(context.Background(), 0xffff0000); mask == 0 || mask&mark != 0 {
+			t.Errorf("%s: chosen is %#x, %q", test.name, mask, why.Seen)
+		}
+		unix.Close(fd)
 	}
 }
