@@ -32,7 +32,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -107,11 +106,30 @@ func NewRoot(short, long string) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return checkFlags(c) }
-	root.Version = version.String()
-	root.SetVersionTemplate("weir {{.Version}}\n")
-	// A command that only holds others is no command of its own.
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (or .HasExample (not .HasAvailableSubCommands))}}", 1))
+	showVersion := root.Flags().BoolP("version", "v", false, "version for weir")
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		if *showVersion {
+			_, err := fmt.Fprintln(c.OutOrStdout(), "weir "+version.String())
+			return err
+		}
+		return c.Help()
+	}
+	root.SetUsageFunc(usage(root.UsageFunc()))
 	return root
+}
+
+// usage returns cobra's text without the line of a command that only holds others: it is no
+// command of its own. Cobra's templates could say that too, but they call methods by name: with
+// one of them in the program the linker keeps every exported method, which were 8 MB of weir.
+func usage(print func(*cobra.Command) error) func(*cobra.Command) error {
+	return func(c *cobra.Command) error {
+		if c.HasAvailableSubCommands() && !c.HasExample() {
+			run := c.RunE
+			c.RunE = nil
+			defer func() { c.RunE = run }()
+		}
+		return print(c)
+	}
 }
 
 // Environment variables that name other sockets than the defaults.
