@@ -95,7 +95,6 @@ var past = map[string]string{
 	"base/safepath/safepath.go":               "itself",
 	"base/safepath/socket.go":                 "itself",
 	"base/safepath/walk.go":                   "itself",
-	"host/sdn/ovsdb/relay.go":                 "a folder of its own, new and closed to others",
 	"api/rest/peer.go":                        kernels,
 	"host/verify/host.go":                     kernels,
 }

@@ -32,7 +32,7 @@ func Apply(ctx context.Context, s config.Switch, force, dryRun bool) (Result, er
 	}
 	defer db.Close()
 	have := state{}
-	if have.snapshot, err = db.Snapshot(ctx); err != nil {
+	if have.snapshot, err = db.Snapshot(); err != nil {
 		return Result{}, err
 	}
 	if _, err := have.snapshot.Bridge(s.Bridge); err != nil { // before its socket is looked for
@@ -77,7 +77,7 @@ func Delete(ctx context.Context, bridge string, place Addresses, dryRun bool) (R
 	}
 	defer db.Close()
 	have := state{}
-	if have.snapshot, err = db.Snapshot(ctx); err != nil {
+	if have.snapshot, err = db.Snapshot(); err != nil {
 		return Result{}, err
 	}
 	if _, err := have.snapshot.Bridge(bridge); err != nil {
@@ -155,7 +155,7 @@ func (p plan) undo(ctx context.Context, db *ovsdb.Conn) error {
 	if len(p.rows) == 0 {
 		return nil
 	}
-	now, err := db.Snapshot(ctx)
+	now, err := db.Snapshot()
 	if err != nil {
 		return err
 	}

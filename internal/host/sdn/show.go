@@ -70,7 +70,7 @@ func Show(ctx context.Context, name string, place Addresses) ([]Bridge, error) {
 		return nil, err
 	}
 	defer db.Close()
-	snapshot, err := db.Snapshot(ctx)
+	snapshot, err := db.Snapshot()
 	if err != nil {
 		return nil, err
 	}

@@ -5,16 +5,12 @@ package ovsdb
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"sync/atomic"
-	"time"
-
-	"github.com/ovn-kubernetes/libovsdb/cache"
-	"github.com/ovn-kubernetes/libovsdb/client"
-	"github.com/ovn-kubernetes/libovsdb/model"
+	"sync"
 
 	"weir/internal/base/tlsfile"
 )
@@ -22,127 +18,142 @@ import (
 // database is the name of Open vSwitch's.
 const database = "Open_vSwitch"
 
-// The tables, with the columns that are read. The tags are libovsdb's.
+// The tables, with the columns that are read.
 type (
 	bridgeRow struct {
-		UUID  string   `ovsdb:"_uuid"`
-		Name  string   `ovsdb:"name"`
-		Ports []string `ovsdb:"ports"`
+		Name  string         `json:"name"`
+		Ports set[reference] `json:"ports"`
 	}
 	portRow struct {
-		UUID       string   `ovsdb:"_uuid"`
-		Name       string   `ovsdb:"name"`
-		Interfaces []string `ovsdb:"interfaces"`
-		QoS        *string  `ovsdb:"qos"`
+		Name       string         `json:"name"`
+		Interfaces set[reference] `json:"interfaces"`
+		QoS        set[reference] `json:"qos"` // at most one
 	}
 	interfaceRow struct {
-		UUID string `ovsdb:"_uuid"`
-		Name string `ovsdb:"name"`
-		Type string `ovsdb:"type"`
+		Name string `json:"name"`
+		Type string `json:"type"`
 	}
 	qosRow struct {
-		UUID        string            `ovsdb:"_uuid"`
-		Type        string            `ovsdb:"type"`
-		OtherConfig map[string]string `ovsdb:"other_config"`
-		ExternalIDs map[string]string `ovsdb:"external_ids"`
-		Queues      map[int]string    `ovsdb:"queues"`
+		Type        string                     `json:"type"`
+		OtherConfig dictionary[string, string] `json:"other_config"`
+		ExternalIDs dictionary[string, string] `json:"external_ids"`
+		Queues      dictionary[int, reference] `json:"queues"`
 	}
 	queueRow struct {
-		UUID        string            `ovsdb:"_uuid"`
-		DSCP        *int              `ovsdb:"dscp"`
-		OtherConfig map[string]string `ovsdb:"other_config"`
-		ExternalIDs map[string]string `ovsdb:"external_ids"`
+		DSCP        set[int]                   `json:"dscp"` // at most one
+		OtherConfig dictionary[string, string] `json:"other_config"`
+		ExternalIDs dictionary[string, string] `json:"external_ids"`
 	}
 )
+
+// columns are asked for by table, and no others: the statistics of all interfaces change
+// every few seconds.
+var columns = map[string]map[string][]string{
+	"Bridge":    {"columns": {"name", "ports"}},
+	"Port":      {"columns": {"name", "interfaces", "qos"}},
+	"Interface": {"columns": {"name", "type"}},
+	"QoS":       {"columns": {"type", "other_config", "external_ids", "queues"}},
+	"Queue":     {"columns": {"dscp", "other_config", "external_ids"}},
+}
+
+// tables are the rows by UUID.
+type tables struct {
+	Bridge    map[string]bridgeRow
+	Port      map[string]portRow
+	Interface map[string]interfaceRow
+	QoS       map[string]qosRow
+	Queue     map[string]queueRow
+}
+
+// changes are rows as they are after a transaction; nil has been deleted.
+type changes[R any] map[string]struct {
+	New *R `json:"new"`
+}
+
+func (c changes[R]) apply(rows *map[string]R) {
+	if *rows == nil {
+		*rows = map[string]R{}
+	}
+	for id, change := range c {
+		if change.New == nil {
+			delete(*rows, id)
+		} else {
+			(*rows)[id] = *change.New
+		}
+	}
+}
+
+// apply makes the changes of one transaction, or of the first answer, which has all rows.
+func (t *tables) apply(text json.RawMessage) error {
+	var u struct {
+		Bridge    changes[bridgeRow]
+		Port      changes[portRow]
+		Interface changes[interfaceRow]
+		QoS       changes[qosRow]
+		Queue     changes[queueRow]
+	}
+	if err := json.Unmarshal(text, &u); err != nil {
+		return fmt.Errorf("rows of the database: %w", err)
+	}
+	u.Bridge.apply(&t.Bridge)
+	u.Port.apply(&t.Port)
+	u.Interface.apply(&t.Interface)
+	u.QoS.apply(&t.QoS)
+	u.Queue.apply(&t.Queue)
+	if len(t.Bridge)+len(t.Port)+len(t.Interface)+len(t.QoS)+len(t.Queue) > maxRows {
+		return fmt.Errorf("more than %d rows", maxRows)
+	}
+	return nil
+}
 
 // Conn is a connection to a database and a copy of its tables. Its methods may be called
 // from any goroutine.
 type Conn struct {
 	address string
-	relay   *relay
-	rows    atomic.Int64 // of all tables
-	client  client.Client
+	session *session
 	changed chan struct{}
-	lost    chan struct{}
+
+	mu   sync.Mutex
+	rows tables
 }
 
 // Dial connects to "unix:PATH", "tcp:HOST:PORT" or "ssl:HOST:PORT" and reads the
 // tables. files are for ssl.
 func Dial(ctx context.Context, address string, files tlsfile.Files) (*Conn, error) {
-	c := &Conn{address: address, changed: make(chan struct{}, 1), lost: make(chan struct{})}
-	tables, err := model.NewClientDBModel(database, map[string]model.Model{
-		"Bridge": &bridgeRow{}, "Port": &portRow{}, "Interface": &interfaceRow{}, "QoS": &qosRow{}, "Queue": &queueRow{},
-	})
+	c := &Conn{address: address, changed: make(chan struct{}, 1)}
+	conn, err := dialUp(ctx, address, files)
 	if err != nil {
 		return nil, c.failed(err)
 	}
-	if c.relay, err = newRelay(ctx, address, files); err != nil {
-		return nil, c.failed(err)
-	}
-	if c.client, err = client.NewOVSDBClient(tables, client.WithEndpoint(c.relay.endpoint)); err == nil {
-		err = c.client.Connect(ctx)
-	}
-	if err != nil {
-		c.relay.close()
-		return nil, c.failed(err)
-	}
-	go func() {
-		<-c.client.DisconnectNotify()
-		close(c.lost)
-	}()
-	c.client.Cache().AddEventHandler(&cache.EventHandlerFuncs{
-		AddFunc:    func(string, model.Model) { c.count(1); c.note() },
-		UpdateFunc: func(string, model.Model, model.Model) { c.note() },
-		DeleteFunc: func(string, model.Model) { c.count(-1); c.note() },
-	})
-	if err := c.monitor(ctx); err != nil {
+	c.session = newSession(conn, files, c.update)
+	if _, err := c.session.call(ctx, "monitor", c.update, database, nil, columns); err != nil {
 		c.Close()
 		return nil, c.failed(err)
 	}
 	return c, nil
 }
 
-// monitor asks for the columns of the models and no others: the statistics of
-// all interfaces change every few seconds.
-func (c *Conn) monitor(ctx context.Context) error {
-	bridge, port, iface, qos, queue := &bridgeRow{}, &portRow{}, &interfaceRow{}, &qosRow{}, &queueRow{}
-	_, err := c.client.Monitor(ctx, c.client.NewMonitor(
-		client.WithTable(bridge, &bridge.Name, &bridge.Ports),
-		client.WithTable(port, &port.Name, &port.Interfaces, &port.QoS),
-		client.WithTable(iface, &iface.Name, &iface.Type),
-		client.WithTable(qos, &qos.Type, &qos.OtherConfig, &qos.ExternalIDs, &qos.Queues),
-		client.WithTable(queue, &queue.DSCP, &queue.OtherConfig, &queue.ExternalIDs),
-	))
-	return err
-}
-
-// count follows how many rows there are, and ends a connection with too many.
-func (c *Conn) count(more int64) {
-	if c.rows.Add(more) > maxRows {
-		c.relay.end(fmt.Errorf("more than %d rows", maxRows))
+// update has the copy follow one transaction.
+func (c *Conn) update(rows json.RawMessage) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.rows.apply(rows); err != nil {
+		return err
 	}
-}
-
-// failed returns an error with the database's address.
-func (c *Conn) failed(err error) error {
-	if c.relay != nil && c.relay.why() != nil {
-		return fmt.Errorf("ovsdb %s: %w", c.address, c.relay.why())
-	}
-	var call *os.SyscallError
-	if errors.As(err, &call) {
-		err = call.Err
-	}
-	if errors.Is(err, client.ErrNotConnected) {
-		err = errors.New("the connection is lost; is ovsdb-server running?")
-	}
-	return fmt.Errorf("ovsdb %s: %w", c.address, err)
-}
-
-func (c *Conn) note() {
 	select {
 	case c.changed <- struct{}{}:
 	default: // the receiver has not looked yet
 	}
+	return nil
+}
+
+// failed returns an error with the database's address.
+func (c *Conn) failed(err error) error {
+	var call *os.SyscallError
+	if errors.As(err, &call) {
+		err = call.Err
+	}
+	return fmt.Errorf("ovsdb %s: %w", c.address, err)
 }
 
 // Changed returns a channel with a value when the tables may have changed since the last
@@ -150,100 +161,60 @@ func (c *Conn) note() {
 func (c *Conn) Changed() <-chan struct{} { return c.changed }
 
 // Lost returns a channel that is closed when the connection is gone.
-func (c *Conn) Lost() <-chan struct{} { return c.lost }
+func (c *Conn) Lost() <-chan struct{} { return c.session.lost }
 
 // Alive asks the database for an answer.
 func (c *Conn) Alive(ctx context.Context) error {
-	if err := c.client.Echo(ctx); err != nil {
+	if _, err := c.session.call(ctx, "echo", nil); err != nil {
 		return c.failed(err)
 	}
 	return nil
 }
 
 // Close ends the connection.
-func (c *Conn) Close() {
-	c.client.Close()
-	c.relay.close()
-}
+func (c *Conn) Close() { c.session.end(errLost) }
 
 // Snapshot returns the present content of the copy.
-func (c *Conn) Snapshot(ctx context.Context) (Snapshot, error) {
-	// Each table is read at a moment of its own, so that an update may come
-	// between two. In the database itself every reference leads to a row.
-	const tries, pause = 100, 10 * time.Millisecond
-	for range tries {
-		s, whole, err := c.read(ctx)
-		if err != nil || whole {
-			return s, err
-		}
-		select {
-		case <-ctx.Done():
-			return Snapshot{}, c.failed(ctx.Err())
-		case <-time.After(pause):
-		}
+func (c *Conn) Snapshot() (Snapshot, error) {
+	if err := c.session.why(); err != nil {
+		return Snapshot{}, c.failed(err)
 	}
-	return Snapshot{}, c.failed(errors.New("its rows refer to rows that are not there"))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, whole := c.rows.assemble()
+	if !whole {
+		return Snapshot{}, c.failed(errors.New("its rows refer to rows that are not there"))
+	}
+	return s, nil
 }
 
-// read puts the tables together; whole says that all references lead somewhere.
-func (c *Conn) read(ctx context.Context) (s Snapshot, whole bool, err error) {
-	var (
-		bridges    []bridgeRow
-		ports      []portRow
-		interfaces []interfaceRow
-		qos        []qosRow
-		queues     []queueRow
-	)
-	for _, list := range []any{&bridges, &ports, &interfaces, &qos, &queues} {
-		if err := c.client.List(ctx, list); err != nil {
-			return Snapshot{}, false, c.failed(err)
-		}
-	}
-	if !c.client.Connected() {
-		return Snapshot{}, false, c.failed(client.ErrNotConnected)
-	}
-	s, whole = assemble(bridges, ports, interfaces, qos, queues)
-	return s, whole, nil
-}
-
-// assemble follows the references between rows, and says whether all lead
-// somewhere.
-func assemble(bridges []bridgeRow, ports []portRow, interfaces []interfaceRow, qos []qosRow, queues []queueRow) (s Snapshot, whole bool) {
+// assemble follows the references between rows, and says whether all lead somewhere, as in a
+// database that is in order.
+func (t *tables) assemble() (s Snapshot, whole bool) {
 	whole = true
-	portOf, interfaceOf := map[string]portRow{}, map[string]interfaceRow{}
-	queueOf, qosOf := map[string]queueRow{}, map[string]*QoS{}
-	for _, r := range ports {
-		portOf[r.UUID] = r
-	}
-	for _, r := range interfaces {
-		interfaceOf[r.UUID] = r
-	}
-	for _, r := range queues {
-		queueOf[r.UUID] = r
-	}
-	for _, r := range qos {
-		qosOf[r.UUID] = r.with(queueOf)
-		whole = whole && len(qosOf[r.UUID].Queues) == len(r.Queues)
+	s.QoS = map[string]*QoS{}
+	for id, r := range t.QoS {
+		s.QoS[id] = t.qos(id, r)
+		whole = whole && len(s.QoS[id].Queues) == len(r.Queues)
 	}
 	used := map[string]bool{}
-	s.QoS = qosOf
-	for _, b := range bridges {
+	for _, b := range t.Bridge {
 		bridge := Bridge{Name: b.Name}
 		for _, id := range b.Ports {
-			r, ok := portOf[id]
+			r, ok := t.Port[string(id)]
 			if !ok {
 				whole = false
 				continue
 			}
-			port := Port{UUID: r.UUID, Bridge: b.Name, Name: r.Name}
+			port := Port{UUID: string(id), Bridge: b.Name, Name: r.Name}
 			for _, id := range r.Interfaces {
-				if i, ok := interfaceOf[id]; ok {
-					port.Interfaces = append(port.Interfaces, Interface{Name: i.Name, Type: i.Type})
+				if i, ok := t.Interface[string(id)]; ok {
+					port.Interfaces = append(port.Interfaces, Interface(i))
 				}
 			}
-			if r.QoS != nil {
-				port.QoS = qosOf[*r.QoS]
-				used[*r.QoS] = true
+			if id := r.QoS.only(); id != nil {
+				port.QoS = s.QoS[string(*id)]
+				used[string(*id)] = true
 				whole = whole && port.QoS != nil
 			}
 			whole = whole && len(port.Interfaces) == len(r.Interfaces)
@@ -253,7 +224,7 @@ func assemble(bridges []bridgeRow, ports []portRow, interfaces []interfaceRow, q
 		s.Bridges = append(s.Bridges, bridge)
 	}
 	slices.SortFunc(s.Bridges, func(a, b Bridge) int { return cmp.Compare(a.Name, b.Name) })
-	for id, q := range qosOf {
+	for id, q := range s.QoS {
 		if q.Own() && !used[id] {
 			s.Orphans = append(s.Orphans, *q)
 		}
@@ -262,11 +233,12 @@ func assemble(bridges []bridgeRow, ports []portRow, interfaces []interfaceRow, q
 	return s, whole
 }
 
-func (r qosRow) with(queues map[string]queueRow) *QoS {
-	q := &QoS{UUID: r.UUID, Type: r.Type, OtherConfig: r.OtherConfig, ExternalIDs: r.ExternalIDs, Queues: map[int]Queue{}}
+// qos returns a row with its queues.
+func (t *tables) qos(id string, r qosRow) *QoS {
+	q := &QoS{UUID: id, Type: r.Type, OtherConfig: r.OtherConfig, ExternalIDs: r.ExternalIDs, Queues: map[int]Queue{}}
 	for n, id := range r.Queues {
-		if row, ok := queues[id]; ok {
-			q.Queues[n] = Queue(row)
+		if row, ok := t.Queue[string(id)]; ok {
+			q.Queues[n] = Queue{UUID: string(id), DSCP: row.DSCP.only(), OtherConfig: row.OtherConfig, ExternalIDs: row.ExternalIDs}
 		}
 	}
 	return q

@@ -4,13 +4,11 @@ package ovsdb
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/ovn-kubernetes/libovsdb/model"
-	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
 // PortQoS is the QoS row that a port is to have.
@@ -28,106 +26,103 @@ func (c *Conn) Replace(ctx context.Context, changes []PortQoS, orphans []QoS) er
 	if len(changes)+len(orphans) == 0 {
 		return nil
 	}
-	var ops []ovsdb.Operation
+	ops := []any{database}
 	for i, change := range changes {
-		some, err := c.replaceOne(fmt.Sprintf("weir%d", i), change)
-		if err != nil {
-			return c.failed(err)
-		}
-		ops = append(ops, some...)
+		ops = append(ops, replaceOne(fmt.Sprintf("weir%d", i), change)...)
 	}
 	for i := range orphans {
-		some, err := c.remove(&orphans[i])
-		if err != nil {
-			return c.failed(err)
-		}
-		ops = append(ops, some...)
+		ops = append(ops, remove(&orphans[i])...)
 	}
 	return c.transact(ctx, ops)
 }
 
-func (c *Conn) transact(ctx context.Context, ops []ovsdb.Operation) error {
-	results, err := c.client.Transact(ctx, ops...)
+// errRace is the answer where a wait does not hold.
+var errRace = errors.New("another program has changed a port's QoS meanwhile; no change was made, try again")
+
+// transact has the database do all operations or none; the first is its name.
+func (c *Conn) transact(ctx context.Context, ops []any) error {
+	text, err := c.session.call(ctx, "transact", nil, ops...)
 	if err != nil {
 		return c.failed(err)
 	}
-	failures, err := ovsdb.CheckOperationResults(results, ops)
-	if err == nil {
-		return nil
+	var results []*refusal // null for an operation after a failed one; one more for the commit
+	if err := json.Unmarshal(text, &results); err != nil {
+		return c.failed(fmt.Errorf("answer to a transaction: %w", err))
 	}
-	for _, f := range failures {
-		if timeout := new(ovsdb.TimedOut); errors.As(f, &timeout) {
-			return c.failed(errors.New("another program has changed a port's QoS meanwhile; no change was made, try again"))
+	for _, r := range results {
+		switch {
+		case r == nil || r.Name == "":
+		case r.Name == "timed out":
+			return c.failed(errRace)
+		default:
+			return c.failed(r)
 		}
-		err = f
 	}
-	return c.failed(err)
+	if len(results) < len(ops)-1 {
+		return c.failed(fmt.Errorf("%d answers to %d operations", len(results), len(ops)-1))
+	}
+	return nil
+}
+
+// operation is one of a transaction.
+type operation map[string]any
+
+// on returns an operation on the row with a UUID.
+func on(op, table, id string) operation {
+	return operation{"op": op, "table": table, "where": []any{[]any{"_uuid", "==", row(id)}}}
 }
 
 // replaceOne returns one change as operations; the names of new rows begin with name.
-func (c *Conn) replaceOne(name string, change PortQoS) ([]ovsdb.Operation, error) {
-	was, is := &portRow{UUID: change.Port.UUID}, &portRow{UUID: change.Port.UUID}
+func replaceOne(name string, change PortQoS) []any {
+	was, is := atMostOne(), atMostOne()
 	if q := change.Port.QoS; q != nil {
-		was.QoS = &q.UUID
+		was = atMostOne(row(q.UUID))
 	}
 	if change.Back != "" {
-		is.QoS = &change.Back
+		is = atMostOne(row(change.Back))
 	}
-	port := c.client.Where(was)
-	at := 0 // do not wait for it to become so
-	ops, err := port.Wait(ovsdb.WaitConditionEqual, &at, was, &was.QoS)
-	if err != nil {
-		return nil, err
-	}
+	unchanged := on("wait", "Port", change.Port.UUID)
+	unchanged["timeout"] = 0 // do not wait for it to become so
+	unchanged["until"] = "=="
+	unchanged["columns"] = []string{"qos"}
+	unchanged["rows"] = []any{map[string]any{"qos": was}}
+	ops := []any{unchanged}
 	if change.Want != nil {
-		for _, row := range change.Want.rows(name) {
-			insert, err := c.client.Create(row)
-			if err != nil {
-				return nil, err
-			}
-			ops = append(ops, insert...)
-		}
-		is.QoS = &name
+		ops = append(ops, change.Want.inserts(name)...)
+		is = atMostOne(newRow(name))
 	}
-	update, err := port.Update(is, &is.QoS)
-	if err != nil {
-		return nil, err
-	}
-	gone, err := c.remove(change.Port.QoS)
-	return append(append(ops, update...), gone...), err
+	update := on("update", "Port", change.Port.UUID)
+	update["row"] = map[string]any{"qos": is}
+	return append(append(ops, update), remove(change.Port.QoS)...)
 }
 
-// rows returns the QoS as new rows: its queues, and itself, which is called name.
-func (q *QoS) rows(name string) []model.Model {
-	row := &qosRow{UUID: name, Type: q.Type, OtherConfig: q.OtherConfig, ExternalIDs: q.ExternalIDs, Queues: map[int]string{}}
-	var rows []model.Model
+// inserts returns the operations that make the QoS: its queues, and itself, which is called name.
+func (q *QoS) inserts(name string) []any {
+	var ops []any
+	queues := map[int]any{}
 	for _, n := range slices.Sorted(maps.Keys(q.Queues)) {
-		id := fmt.Sprintf("%squeue%d", name, n)
-		queue := q.Queues[n]
-		rows = append(rows, &queueRow{UUID: id, DSCP: queue.DSCP, OtherConfig: queue.OtherConfig, ExternalIDs: queue.ExternalIDs})
-		row.Queues[n] = id
+		queue, id := q.Queues[n], fmt.Sprintf("%squeue%d", name, n)
+		values := map[string]any{"other_config": writeMap(queue.OtherConfig), "external_ids": writeMap(queue.ExternalIDs)}
+		if queue.DSCP != nil {
+			values["dscp"] = *queue.DSCP
+		}
+		ops = append(ops, operation{"op": "insert", "table": "Queue", "uuid-name": id, "row": values})
+		queues[n] = newRow(id)
 	}
-	return append(rows, row)
+	return append(ops, operation{"op": "insert", "table": "QoS", "uuid-name": name, "row": map[string]any{
+		"type": q.Type, "other_config": writeMap(q.OtherConfig), "external_ids": writeMap(q.ExternalIDs), "queues": writeMap(queues)}})
 }
 
 // remove deletes a row of Weir's and its queues; of another's, nothing.
-func (c *Conn) remove(q *QoS) ([]ovsdb.Operation, error) {
+func remove(q *QoS) []any {
 	if !q.Own() {
-		return nil, nil
+		return nil
 	}
-	ops, err := c.client.Where(&qosRow{UUID: q.UUID}).Delete()
-	if err != nil {
-		return nil, err
-	}
+	ops := []any{on("delete", "QoS", q.UUID)}
 	for _, n := range slices.Sorted(maps.Keys(q.Queues)) {
-		if q.Queues[n].ExternalIDs[Owner] == "" {
-			continue
+		if q.Queues[n].ExternalIDs[Owner] != "" {
+			ops = append(ops, on("delete", "Queue", q.Queues[n].UUID))
 		}
-		some, err := c.client.Where(&queueRow{UUID: q.Queues[n].UUID}).Delete()
-		if err != nil {
-			return nil, err
-		}
-		ops = append(ops, some...)
 	}
-	return ops, nil
+	return ops
 }

@@ -3,35 +3,22 @@
 package ovsdb
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
 
-// tables holds the rows of a switch with a port of Weir's, a port of another program and
+// example returns the rows of a switch with a port of Weir's, a port of another program and
 // a row whose port is gone.
-type tables struct {
-	bridges    []bridgeRow
-	ports      []portRow
-	interfaces []interfaceRow
-	qos        []qosRow
-	queues     []queueRow
-}
-
-func example() tables {
+func example() *tables {
 	weir := map[string]string{Owner: "s1/up0"}
-	return tables{
-		bridges:    []bridgeRow{{"b2", "s2", nil}, {"b1", "s1", []string{"p2", "p1"}}},
-		ports:      []portRow{{"p1", "eth3", []string{"i1"}, new("q1")}, {"p2", "up0", []string{"i2"}, new("q2")}},
-		interfaces: []interfaceRow{{"i1", "eth3", ""}, {"i2", "up0", "internal"}},
-		qos: []qosRow{{UUID: "q1", Type: "linux-htb"}, {UUID: "q2", Type: Noop, ExternalIDs: weir, Queues: map[int]string{3: "u"}},
-			{UUID: "q3", ExternalIDs: weir}, {UUID: "q4"}},
-		queues: []queueRow{{UUID: "u", DSCP: new(46), ExternalIDs: weir}},
+	return &tables{
+		Bridge:    map[string]bridgeRow{"b2": {"s2", nil}, "b1": {"s1", set[reference]{"p2", "p1"}}},
+		Port:      map[string]portRow{"p1": {"eth3", set[reference]{"i1"}, set[reference]{"q1"}}, "p2": {"up0", set[reference]{"i2"}, set[reference]{"q2"}}},
+		Interface: map[string]interfaceRow{"i1": {"eth3", ""}, "i2": {"up0", "internal"}},
+		QoS: map[string]qosRow{"q1": {Type: "linux-htb"}, "q2": {Type: Noop, ExternalIDs: weir, Queues: map[int]reference{3: "u"}},
+			"q3": {ExternalIDs: weir}, "q4": {}},
+		Queue: map[string]queueRow{"u": {DSCP: set[int]{46}, ExternalIDs: weir}},
 	}
-}
-
-func (t tables) assemble() (Snapshot, bool) {
-	return assemble(t.bridges, t.ports, t.interfaces, t.qos, t.queues)
 }
 
 func TestAssemble(t *testing.T) {
@@ -55,17 +42,17 @@ func TestAssemble(t *testing.T) {
 	}
 }
 
-// TestBetweenTwoUpdates: tables that were read at two moments are not taken for
-// the truth; a port would seem to have no queues.
-func TestBetweenTwoUpdates(t *testing.T) {
+// TestDanglingReference: tables that lack a row are not taken for the truth; a port would seem
+// to have no queues.
+func TestDanglingReference(t *testing.T) {
 	for name, lose := range map[string]func(*tables){
-		"port":      func(t *tables) { t.ports = t.ports[:1] },
-		"interface": func(t *tables) { t.interfaces = t.interfaces[:1] },
-		"qos":       func(t *tables) { t.qos = slices.Delete(t.qos, 1, 2) },
-		"queue":     func(t *tables) { t.queues = nil },
+		"port":      func(t *tables) { delete(t.Port, "p2") },
+		"interface": func(t *tables) { delete(t.Interface, "i2") },
+		"qos":       func(t *tables) { delete(t.QoS, "q2") },
+		"queue":     func(t *tables) { t.Queue = nil },
 	} {
 		rows := example()
-		lose(&rows)
+		lose(rows)
 		if _, whole := rows.assemble(); whole {
 			t.Errorf("without a row of %s it is taken for whole", name)
 		}

@@ -134,7 +134,7 @@ func (w *Watch) follow(ctx context.Context, report func(Report)) error {
 	ticker := time.NewTicker(alive)
 	defer ticker.Stop()
 	for {
-		snapshot, err := c.Snapshot(ctx)
+		snapshot, err := c.Snapshot()
 		if err != nil {
 			return err
 		}

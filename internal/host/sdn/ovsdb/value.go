@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovsdb
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+)
+
+// The values of columns in RFC 7047's notation: ["uuid", "550e..."] is a reference to a row,
+// ["set", [1, 2]] a set, ["map", [["a", "b"]]] a map. A set of one may be written as its element.
+
+// reference is the UUID of another row.
+type reference string
+
+func (r *reference) UnmarshalJSON(text []byte) error {
+	id, ok := tagged(text, "uuid")
+	if !ok {
+		return errors.New("no reference to a row")
+	}
+	return json.Unmarshal(id, (*string)(r))
+}
+
+// set is a set of values, also of at most one.
+type set[T any] []T
+
+func (s *set[T]) UnmarshalJSON(text []byte) error {
+	if list, ok := tagged(text, "set"); ok {
+		return json.Unmarshal(list, (*[]T)(s))
+	}
+	*s = make(set[T], 1)
+	return json.Unmarshal(text, &(*s)[0])
+}
+
+// only returns a set's one element, nil if it is empty.
+func (s set[T]) only() *T {
+	if len(s) == 0 {
+		return nil
+	}
+	return &s[0]
+}
+
+// dictionary is a map of values.
+type dictionary[K cmp.Ordered, V any] map[K]V
+
+func (d *dictionary[K, V]) UnmarshalJSON(text []byte) error {
+	list, ok := tagged(text, "map")
+	if !ok {
+		return errors.New("no map")
+	}
+	var entries [][2]json.RawMessage
+	if err := json.Unmarshal(list, &entries); err != nil {
+		return err
+	}
+	*d = make(dictionary[K, V], len(entries))
+	for _, e := range entries {
+		var (
+			key   K
+			value V
+		)
+		if err := errors.Join(json.Unmarshal(e[0], &key), json.Unmarshal(e[1], &value)); err != nil {
+			return err
+		}
+		(*d)[key] = value
+	}
+	return nil
+}
+
+// tagged returns what stands behind the tag of a value.
+func tagged(text []byte, tag string) (json.RawMessage, bool) {
+	var pair []json.RawMessage
+	if json.Unmarshal(text, &pair) != nil || len(pair) != 2 {
+		return nil, false
+	}
+	var got string
+	return pair[1], json.Unmarshal(pair[0], &got) == nil && got == tag
+}
+
+// row writes a reference to a row that is there.
+func row(id string) any { return []string{"uuid", id} }
+
+// newRow writes a reference to a row that the same transaction makes.
+func newRow(name string) any { return []string{"named-uuid", name} }
+
+// atMostOne writes a set of none or one.
+func atMostOne(value ...any) any { return []any{"set", append([]any{}, value...)} }
+
+// writeMap writes a map, by key.
+func writeMap[K cmp.Ordered, V any](m map[K]V) any {
+	entries := [][]any{}
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		entries = append(entries, []any{k, m[k]})
+	}
+	return []any{"map", entries}
+}
