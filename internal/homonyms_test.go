@@ -24,11 +24,10 @@ var mirrored = []string{"Allocation", "Automatic", "Authority", "Cancellation", 
 // owed are the other names of exported types that wings have in common: each is to be another word,
 // and none is added.
 var owed = []string{
-	"Apply", "Area", "Bed", "Bind", "Cable", "Change", "Claim", "Clock", "Command", "Cost", "Data", "Decision", "Device", "Engine", "Entry",
-	"Fault", "File", "Finding", "Grant", "Heard", "Host", "InUseError", "Info", "Interval", "Limit", "Limits", "Lines", "Losses", "Manifest",
-	"Message", "Meter", "Move", "Order", "Outcome", "Paper", "Part", "Peer", "Phase", "Place", "Placement", "Point", "Ports", "Problem",
-	"Program", "QoS", "Refusal", "RefusedError", "Report", "Request", "Sample", "Score", "Settings", "Size", "Slots", "Snapshot", "Socket", "Source",
-	"State", "Step", "Subject", "Table", "Target", "Traffic", "Verdict", "World",
+	"Apply", "Area", "Bed", "Bind", "Cable", "Change", "Claim", "Clock", "Command", "Decision", "Device", "Engine", "Fault", "File",
+	"Finding", "Grant", "Host", "InUseError", "Info", "Limit", "Limits", "Losses", "Manifest", "Message", "Move", "Order",
+	"Outcome", "Phase", "Place", "Placement", "Ports", "Problem", "Program", "QoS", "Refusal", "RefusedError", "Request", "Score",
+	"Settings", "Size", "Slots", "Snapshot", "Socket", "Source", "State", "Subject", "Table", "Traffic", "Verdict", "World",
 }
 
 // A word is one thing: an exported type's name is found in one wing alone.

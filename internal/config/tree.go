@@ -410,7 +410,7 @@ func (n node) plainTo(depth int, left *int) any {
 		fields := yamltree.Mapping{}
 		n.each(func(key string, _ *token.Token, value node) {
 			*left -= len(key) + 1
-			fields = append(fields, yamltree.Entry{Key: key, Value: value.plainTo(depth-1, left)})
+			fields = append(fields, yamltree.KeyValue{Key: key, Value: value.plainTo(depth-1, left)})
 		})
 		return fields
 	case *ast.SequenceNode:

@@ -53,7 +53,7 @@ const (
 // All of that is one call chain on one CPU, so that the time of the sending loop
 // is the time of the packets. In virtual time a nanosecond is an instruction.
 type bench struct {
-	spec   *scenario.Cost
+	spec   *scenario.CostRun
 	net    *topology.Net
 	spread int // index of the namespace that stands for any number of workloads
 	sunk   func() (uint64, error)
@@ -309,11 +309,11 @@ func (b *bench) functions(send way, ns float64) ([]report.Function, error) {
 }
 
 // spreadTarget is where a scheduler looks for the class.
-func spreadTarget(scheduler string) meter.Target {
+func spreadTarget(scheduler string) meter.ClassTarget {
 	if p, ok := peers.Find(scheduler); ok {
-		return meter.Target{Handle: p.Handle}
+		return meter.ClassTarget{Handle: p.Handle}
 	}
-	return meter.Target{Seal: true}
+	return meter.ClassTarget{Seal: true}
 }
 
 func (b *bench) unthrottled(ctx context.Context, send way) timing {

@@ -36,14 +36,14 @@ type experiment struct {
 	log    *slog.Logger
 	net    *topology.Net
 	steer  steering
-	meter  *meter.Meter
+	meter  *meter.Arrivals
 	cpu    meter.CPU
 	gen    *traffic.Generators
 	flows  []scenario.Flow
 	zero   time.Duration // CLOCK_MONOTONIC at the beginning
 	m      report.Measurement
-	before []meter.Sample // CPU account at the beginning of each measured window
-	drops  []*uint64      // at the beginning of each phase, and at the end
+	before []meter.CPUSample // CPU account at the beginning of each measured window
+	drops  []*uint64         // at the beginning of each phase, and at the end
 }
 
 // runExperiment is the child's part: the request's scenario, measured.
@@ -255,7 +255,7 @@ func (e *experiment) enter(ctx context.Context, p int, now scenario.Promises) er
 	return nil
 }
 
-func (e *experiment) sample(list *[]meter.Sample) error {
+func (e *experiment) sample(list *[]meter.CPUSample) error {
 	s, err := e.cpu.Sample()
 	*list = append(*list, s)
 	return err

@@ -78,7 +78,7 @@ func TestASchedulerThatFailsLeavesTheOthersTheirResults(t *testing.T) {
 
 // A bench that cannot go on ends the measurement, and the rows that it has are kept.
 func TestACostMeasurementThatEndsEarlyKeepsItsRows(t *testing.T) {
-	b := &bench{spec: &scenario.Cost{Cases: scenario.CostCases}}
+	b := &bench{spec: &scenario.CostRun{Cases: scenario.CostCases}}
 	row := func(name string) func(context.Context) error {
 		return func(context.Context) error {
 			b.rows = append(b.rows, report.CostRow{Case: name, Scheduler: "none", NsPerPacket: 2, BaseNs: 1})

@@ -20,8 +20,8 @@ import (
 	"weir/internal/base/crowd"
 )
 
-// Peer is the process at the other end of the socket, as the kernel knows it.
-type Peer struct {
+// Caller is the process at the other end of the socket, as the kernel knows it.
+type Caller struct {
 	uid     uint32
 	pid     int32
 	command string // name that the process gave itself, "" if that cannot be known
@@ -29,7 +29,7 @@ type Peer struct {
 }
 
 // LogValue makes a peer one group of attributes.
-func (p Peer) LogValue() slog.Value {
+func (p Caller) LogValue() slog.Value {
 	return slog.GroupValue(slog.Uint64("uid", uint64(p.uid)), slog.Int64("pid", int64(p.pid)))
 }
 
@@ -45,7 +45,7 @@ func WithPeer(ctx context.Context, conn net.Conn) context.Context {
 	if _, unixSocket := conn.LocalAddr().(*net.UnixAddr); !ok || !unixSocket {
 		return ctx
 	}
-	var p Peer
+	var p Caller
 	if err := onSocket(uc, func(fd int) (err error) { p, err = peerOf(fd); return err }); err != nil {
 		return ctx
 	}
@@ -81,12 +81,12 @@ func userOf(conn net.Conn) (party string, err error) {
 }
 
 // peerOf asks the kernel who connected a unix socket.
-func peerOf(fd int) (Peer, error) {
+func peerOf(fd int) (Caller, error) {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
-		return Peer{}, err
+		return Caller{}, err
 	}
-	p := Peer{uid: cred.Uid, pid: cred.Pid}
+	p := Caller{uid: cred.Uid, pid: cred.Pid}
 	pidfd, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD) // Linux 6.5 and later
 	if err != nil {
 		return p, nil
@@ -122,8 +122,8 @@ func readWord(path string) string {
 
 // PeerOf returns the peer that made a request; ok is false where the kernel does not
 // tell.
-func PeerOf(ctx context.Context) (p Peer, ok bool) {
-	p, ok = ctx.Value(peerKey{}).(Peer)
+func PeerOf(ctx context.Context) (p Caller, ok bool) {
+	p, ok = ctx.Value(peerKey{}).(Caller)
 	return p, ok
 }
 
@@ -146,7 +146,7 @@ func Author(ctx context.Context) audit.Who {
 	return audit.Who{Via: audit.ViaSocket}
 }
 
-func (p Peer) author(via string) audit.Who {
+func (p Caller) author(via string) audit.Who {
 	uid := strconv.FormatUint(uint64(p.uid), 10)
 	who := audit.Who{Via: via, UID: &p.uid, User: userName(uid), PID: p.pid, Command: p.command}
 	if p.login != "" && p.login != uid {
@@ -158,7 +158,7 @@ func (p Peer) author(via string) audit.Who {
 // Self returns the user and the program of this process, for changes that a command makes
 // by itself.
 func Self() audit.Who {
-	p := Peer{uid: uint32(os.Getuid()), pid: int32(os.Getpid()), command: readWord("/proc/self/comm"), login: readWord("/proc/self/loginuid")}
+	p := Caller{uid: uint32(os.Getuid()), pid: int32(os.Getpid()), command: readWord("/proc/self/comm"), login: readWord("/proc/self/loginuid")}
 	if p.login == noLogin {
 		p.login = ""
 	}

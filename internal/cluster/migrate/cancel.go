@@ -75,7 +75,7 @@ func (j *Journal) decide() error {
 	}
 	d.confirmed = true
 	d.mu.Unlock()
-	err := j.Append(Entry{Kind: KindConfirm})
+	err := j.Append(JournalEntry{Kind: KindConfirm})
 	if err != nil {
 		d.mu.Lock()
 		d.confirmed = false

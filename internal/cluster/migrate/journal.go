@@ -39,8 +39,8 @@ const (
 	KindEnd       Kind = "end"       // with the state that came of it
 )
 
-// Entry is one line of a journal.
-type Entry struct {
+// JournalEntry is one line of a journal.
+type JournalEntry struct {
 	At       time.Time      `json:"at"`
 	Kind     Kind           `json:"kind"`
 	Order    *Order         `json:"order,omitempty"`
@@ -58,7 +58,7 @@ type Entry struct {
 // it is open.
 type Journal struct {
 	file     *os.File
-	records  []Entry
+	records  []JournalEntry
 	decision decision
 }
 
@@ -83,7 +83,7 @@ func (d Journals) Begin(o Order) (*Journal, error) {
 		return nil, fmt.Errorf("begin the journal: %w", err)
 	}
 	j := &Journal{file: f}
-	err = errors.Join(j.lock(), atomicfile.SyncDir(d.Dir), j.Append(Entry{Kind: KindBegin, Order: &o}))
+	err = errors.Join(j.lock(), atomicfile.SyncDir(d.Dir), j.Append(JournalEntry{Kind: KindBegin, Order: &o}))
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -181,7 +181,7 @@ func (j *Journal) read() error {
 		}
 	}
 	for line := range bytes.Lines(text[:whole]) {
-		var r Entry
+		var r JournalEntry
 		if err := json.Unmarshal(line, &r); err != nil {
 			return fmt.Errorf("%s: %w", j.file.Name(), err)
 		}
@@ -197,7 +197,7 @@ func (j *Journal) read() error {
 }
 
 // Append writes a record down for good.
-func (j *Journal) Append(r Entry) error {
+func (j *Journal) Append(r JournalEntry) error {
 	if r.At.IsZero() {
 		r.At = time.Now().UTC()
 	}
@@ -219,7 +219,7 @@ func (j *Journal) Append(r Entry) error {
 func (j *Journal) Order() Order { return *j.records[0].Order }
 
 // Entries returns all records so far.
-func (j *Journal) Entries() []Entry { return j.records }
+func (j *Journal) Entries() []JournalEntry { return j.records }
 
 // Close lets others work with the journal.
 func (j *Journal) Close() error { return j.file.Close() }

@@ -25,7 +25,7 @@ func TestAJournalIsReadAsItWasWritten(t *testing.T) {
 		{KindThawed, PhaseDiscarding}, {KindEnd, PhaseOver},
 	}
 	for _, p := range phases {
-		if err := j.Append(Entry{Kind: p.kind, Node: "a", Step: "restore", Err: "why"}); err != nil {
+		if err := j.Append(JournalEntry{Kind: p.kind, Node: "a", Step: "restore", Err: "why"}); err != nil {
 			t.Fatal(err)
 		}
 		if got := j.Phase(); got != p.want {
@@ -75,7 +75,7 @@ func TestAJournalSurvivesACrashInALine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Append(Entry{Kind: KindConfirm}); err != nil {
+	if err := j.Append(JournalEntry{Kind: KindConfirm}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := j.file.WriteString(`{"kind":"confir`); err != nil {
@@ -89,7 +89,7 @@ func TestAJournalSurvivesACrashInALine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	if err := j.Append(Entry{Kind: KindConfirmed}); err != nil {
+	if err := j.Append(JournalEntry{Kind: KindConfirmed}); err != nil {
 		t.Fatal(err)
 	}
 	again := &Journal{file: j.file}

@@ -244,7 +244,7 @@ func (m *run) transfer(ctx context.Context, p Part) error {
 
 // take writes a step down, takes it, and writes down what came of it.
 func (m *run) take(n Node, step string, f func() (Outcome, error)) error {
-	if err := m.journal.Append(Entry{Kind: KindStep, Node: n.Name(), Step: step}); err != nil {
+	if err := m.journal.Append(JournalEntry{Kind: KindStep, Node: n.Name(), Step: step}); err != nil {
 		return err
 	}
 	r, err := m.tell(n, step, f)
@@ -259,13 +259,13 @@ func (m *run) take(n Node, step string, f func() (Outcome, error)) error {
 }
 
 // tell takes a step, reports it, and returns what the journal is to say of it.
-func (m *run) tell(n Node, step string, f func() (Outcome, error)) (Entry, error) {
+func (m *run) tell(n Node, step string, f func() (Outcome, error)) (JournalEntry, error) {
 	p := Progress{Move: m.Move, Node: n.Name(), Step: step, Down: !m.frozen.IsZero()}
 	m.report(p)
 	began := time.Now()
 	out, err := f()
 	p.Done, p.Outcome, p.Duration = true, out, time.Since(began)
-	r := Entry{Kind: KindDone, Node: n.Name(), Step: step, Outcome: &out, Duration: p.Duration}
+	r := JournalEntry{Kind: KindDone, Node: n.Name(), Step: step, Outcome: &out, Duration: p.Duration}
 	if err != nil {
 		r.Kind, r.Err, p.Err = KindFailed, err.Error(), err.Error()
 	}

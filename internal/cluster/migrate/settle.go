@@ -41,7 +41,7 @@ func (m *run) confirm(ctx context.Context) (Result, error) {
 		return m.result, fmt.Errorf("%s does not answer whether it has %s: %w", m.To, m.Container.Name, err)
 	}
 	m.runs()
-	if err := m.journal.Append(Entry{Kind: KindConfirmed, Downtime: m.result.Downtime}); err != nil {
+	if err := m.journal.Append(JournalEntry{Kind: KindConfirmed, Downtime: m.result.Downtime}); err != nil {
 		return m.result, err
 	}
 	return m.forget(ctx)
@@ -78,7 +78,7 @@ func (m *run) back(ctx context.Context, why error) (Result, error) {
 	if m.result.Err == "" {
 		m.result.Err = why.Error()
 	}
-	m.note(Entry{Kind: KindRollback, Err: why.Error()})
+	m.note(JournalEntry{Kind: KindRollback, Err: why.Error()})
 	// What was asked for is over; what has to be done now is done even if the caller
 	// gives up, for a while.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(m.Lease, stepTimeout)+leaseMargin)
@@ -95,7 +95,7 @@ func (m *run) back(ctx context.Context, why error) (Result, error) {
 		if move.CodeOf(err) == move.CodeRefused {
 			// It was confirmed after all, in a life of this journal that was lost.
 			m.runs()
-			m.note(Entry{Kind: KindConfirmed, Downtime: m.result.Downtime, Err: err.Error()})
+			m.note(JournalEntry{Kind: KindConfirmed, Downtime: m.result.Downtime, Err: err.Error()})
 			return m.forget(ctx)
 		}
 		discarded = err == nil
@@ -111,7 +111,7 @@ func (m *run) back(ctx context.Context, why error) (Result, error) {
 		return m.result, fmt.Errorf("%s: bring %s back: %w", m.From, m.Container.Name, err)
 	}
 	m.runs()
-	m.note(Entry{Kind: KindThawed, Downtime: m.result.Downtime})
+	m.note(JournalEntry{Kind: KindThawed, Downtime: m.result.Downtime})
 	if discarded {
 		return m.over(wire.MoveRolledBack)
 	}
@@ -155,13 +155,13 @@ func (m *run) discardLater(ctx context.Context) (Result, error) {
 // over writes the end down.
 func (m *run) over(s wire.MoveState) (Result, error) {
 	m.result.State, m.result.Duration = s, time.Since(m.began)
-	m.note(Entry{Kind: KindEnd, State: s, Downtime: m.result.Downtime, Err: m.result.Err, Duration: m.result.Duration})
+	m.note(JournalEntry{Kind: KindEnd, State: s, Downtime: m.result.Downtime, Err: m.result.Err, Duration: m.result.Duration})
 	return m.result, nil
 }
 
 // note appends a record, and goes on if it cannot: a full disk must not keep a
 // container from coming back.
-func (m *run) note(r Entry) {
+func (m *run) note(r JournalEntry) {
 	if err := m.journal.Append(r); err != nil && m.result.Warning == "" {
 		m.result.Warning = err.Error()
 	}

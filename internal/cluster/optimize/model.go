@@ -81,8 +81,8 @@ var Measures = []string{MeasureLoad: "load", MeasureMean: "mean"}
 
 func (m Measure) String() string { return Measures[m] }
 
-// Cost says what a move costs, as seconds in which the container does not run.
-type Cost struct {
+// MoveCost says what a move costs, as seconds in which the container does not run.
+type MoveCost struct {
 	FixedSeconds   float64 // of any move
 	BytesPerSecond float64 // at which its bytes travel; 0 = bytes cost nothing
 }
@@ -90,10 +90,10 @@ type Cost struct {
 // DefaultCost is the cost of moves by checkpoint, commit and registry, as measured
 // between two nodes on one machine: about 2.5 s for a container without memory and
 // 7.2 s for one with 100 MB.
-var DefaultCost = Cost{FixedSeconds: 2.5, BytesPerSecond: 21e6}
+var DefaultCost = MoveCost{FixedSeconds: 2.5, BytesPerSecond: 21e6}
 
 // Seconds returns the cost of moving c.
-func (k Cost) Seconds(c *Container) float64 {
+func (k MoveCost) Seconds(c *Container) float64 {
 	if k.BytesPerSecond > 0 {
 		return k.FixedSeconds + c.Bytes/k.BytesPerSecond
 	}
@@ -105,7 +105,7 @@ type Problem struct {
 	Nodes      []Node
 	Containers []Container
 	Measure    Measure
-	Cost       Cost // the zero value counts moves, as the paper does
+	Cost       MoveCost // the zero value counts moves, as the paper does
 }
 
 // Check returns the first fault of a problem that came from outside, nil if there

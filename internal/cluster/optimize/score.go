@@ -94,9 +94,9 @@ func (p *Problem) Score(at Placement) Score {
 }
 
 // cost returns the problem's cost; all moves cost the same if it has none.
-func (p *Problem) cost() Cost {
-	if p.Cost == (Cost{}) {
-		return Cost{FixedSeconds: 1}
+func (p *Problem) cost() MoveCost {
+	if p.Cost == (MoveCost{}) {
+		return MoveCost{FixedSeconds: 1}
 	}
 	return p.Cost
 }

@@ -120,7 +120,7 @@ func decode(name string, data []byte) (*File, error) {
 func (f *File) Problem() (*optimize.Problem, error) {
 	p := &optimize.Problem{Cost: optimize.DefaultCost}
 	if f.CountMoves {
-		p.Cost = optimize.Cost{}
+		p.Cost = optimize.MoveCost{}
 	}
 	switch f.Measure {
 	case "", optimize.MeasureLoad.String():

@@ -22,7 +22,7 @@ func Makespan(p *optimize.Problem, moves []optimize.Move, parallel int) float64 
 	}
 	r := run{p: p, moves: moves, sending: make([]int, len(p.Nodes)), receiving: make([]int, len(p.Nodes)), leaving: make([]int, len(p.Nodes)),
 		begun: make([]bool, len(moves)), free: parallel, cost: p.Cost}
-	if r.cost == (optimize.Cost{}) {
+	if r.cost == (optimize.MoveCost{}) {
 		r.cost = optimize.DefaultCost
 	}
 	for r.done < len(moves) {
@@ -35,7 +35,7 @@ func Makespan(p *optimize.Problem, moves []optimize.Move, parallel int) float64 
 // run is the moves under way.
 type run struct {
 	p                  *optimize.Problem
-	cost               optimize.Cost
+	cost               optimize.MoveCost
 	moves              []optimize.Move
 	begun              []bool
 	first              int // all before it have begun

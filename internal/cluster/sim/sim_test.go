@@ -160,7 +160,7 @@ func TestRecorded(t *testing.T) {
 
 // TestMakespan has examples that can be done by hand: 2 s fixed and 10 MB/s.
 func TestMakespan(t *testing.T) {
-	p := &optimize.Problem{Cost: optimize.Cost{FixedSeconds: 2, BytesPerSecond: 10e6}}
+	p := &optimize.Problem{Cost: optimize.MoveCost{FixedSeconds: 2, BytesPerSecond: 10e6}}
 	for range 4 {
 		p.Nodes = append(p.Nodes, optimize.Node{Capacity: optimize.Vector{optimize.Transmit: 160e6, optimize.Receive: 400e6}})
 	}

@@ -9,8 +9,8 @@ import (
 	"weir/internal/core/policy"
 )
 
-// Sample holds the measurements of one workload or queue over one period.
-type Sample struct {
+// PeriodSample holds the measurements of one workload or queue over one period.
+type PeriodSample struct {
 	Goodput float64 // payload delivered, bits per second; NaN = not measured
 	Offered float64 // wire bits per second that came
 	Sent    float64 // wire bits per second that left
@@ -138,7 +138,7 @@ func (k *Controller) Retarget(target float64, bounds Bounds) {
 }
 
 // Step takes one sample and says what to do for the next period.
-func (k *Controller) Step(s Sample) State {
+func (k *Controller) Step(s PeriodSample) State {
 	st := &k.state
 	st.On = k.limiter.Take(s, st.Target, st.Wire)
 	st.In, st.Goodput, st.Error = k.limiter.In(), s.Goodput, st.Target-s.Goodput
@@ -175,7 +175,7 @@ type law func(wire, terms float64) float64
 func (k *Controller) velocity(wire, terms float64) float64 { return wire + terms }
 
 // mode returns the reason that keeps the controller from acting; Moving if there is none.
-func (k *Controller) mode(s Sample) Mode {
+func (k *Controller) mode(s PeriodSample) Mode {
 	switch {
 	case k.frozen:
 		return Frozen

@@ -139,7 +139,7 @@ func TestDemandBeginsWithinAPeriod(t *testing.T) {
 	p := &lagging{gain: 0.9564}
 	k := begin(Default, target)
 	for range 5 {
-		k.Step(Sample{})
+		k.Step(PeriodSample{})
 	}
 	part := p.second(k.State().Wire)
 	part.Goodput, part.Offered, part.Sent = 0.3*part.Goodput, 0.3*part.Offered, 0.3*part.Sent
@@ -158,7 +158,7 @@ func TestDemandBeginsWithinAPeriod(t *testing.T) {
 func TestLimiterAverages(t *testing.T) {
 	var l Limiter
 	for i, tt := range []struct{ offered, want float64 }{{8, 8}, {0, 4}, {0, 2}, {10, 6}} {
-		l.Take(Sample{Offered: tt.offered}, 5, 5)
+		l.Take(PeriodSample{Offered: tt.offered}, 5, 5)
 		if l.In() != tt.want {
 			t.Errorf("sample %d: In is %v, want %v", i+1, l.In(), tt.want)
 		}
@@ -245,7 +245,7 @@ func TestFreeze(t *testing.T) {
 func TestUnmeasured(t *testing.T) {
 	k := begin(Default, 10*mega)
 	for range 10 {
-		if st := k.Step(Sample{Goodput: math.NaN(), Waiting: true}); st.Mode != Unmeasured || st.Wire != nominal*10*mega {
+		if st := k.Step(PeriodSample{Goodput: math.NaN(), Waiting: true}); st.Mode != Unmeasured || st.Wire != nominal*10*mega {
 			t.Fatalf("%+v", st)
 		}
 	}
@@ -268,7 +268,7 @@ func TestAnyGains(t *testing.T) {
 		g := Gains{Kc: gain.Draw(t, "kc"), Ti: gain.Draw(t, "ti"), Td: gain.Draw(t, "td")}
 		k := begin(g, mega)
 		for range 100 {
-			s := Sample{Goodput: rapid.Float64Range(0, 1e12).Draw(t, "goodput"), Offered: mega, Sent: 2 * mega, Waiting: rapid.Bool().Draw(t, "waiting")}
+			s := PeriodSample{Goodput: rapid.Float64Range(0, 1e12).Draw(t, "goodput"), Offered: mega, Sent: 2 * mega, Waiting: rapid.Bool().Draw(t, "waiting")}
 			if st := k.Step(s); !(st.Wire >= mega && st.Wire <= 4*mega) {
 				t.Fatalf("%+v", st)
 			}

@@ -20,7 +20,7 @@ const used = 0.9
 // Take takes one sample of the offered rate in, wire bits per second, and says
 // whether the controller is on: while packets wait, or while the average is at the
 // reservation and the schedule is made use of.
-func (l *Limiter) Take(s Sample, target, wire float64) (on bool) {
+func (l *Limiter) Take(s PeriodSample, target, wire float64) (on bool) {
 	if l.seen {
 		l.in += average * (s.Offered - l.in)
 	} else {

@@ -9,7 +9,9 @@ import (
 
 // plant is a network as the controller sees it: for a second packets leave at wire
 // bits per second, and this much payload arrives.
-type plant interface{ second(wire float64) Sample }
+type plant interface {
+	second(wire float64) PeriodSample
+}
 
 // tick is the step by which a lagging plant is simulated, in seconds.
 const tick = 0.01
@@ -25,7 +27,7 @@ type lagging struct {
 	queue []float64
 }
 
-func (p *lagging) second(wire float64) Sample {
+func (p *lagging) second(wire float64) PeriodSample {
 	offered, waiting := wire, true
 	if p.demand != 0 && p.demand < wire {
 		wire, offered, waiting = p.demand, p.demand, false
@@ -44,7 +46,7 @@ func (p *lagging) second(wire float64) Sample {
 	if p.rng != nil {
 		goodput *= 1 + p.noise*p.rng.NormFloat64()
 	}
-	return Sample{Goodput: goodput, Offered: offered, Sent: wire, Waiting: waiting}
+	return PeriodSample{Goodput: goodput, Offered: offered, Sent: wire, Waiting: waiting}
 }
 
 // sawtooth is a TCP flow behind the schedule: its window grows by a segment per
@@ -62,7 +64,7 @@ type sawtooth struct {
 
 const mss, frame = 1448, 1514
 
-func (p *sawtooth) second(wire float64) Sample {
+func (p *sawtooth) second(wire float64) PeriodSample {
 	if p.window == 0 {
 		p.window = 10
 	}
@@ -95,7 +97,7 @@ func (p *sawtooth) second(wire float64) Sample {
 		payload += delivered
 		at += round
 	}
-	return Sample{Goodput: 8 * mss * payload, Offered: wire, Sent: wire, Waiting: waiting}
+	return PeriodSample{Goodput: 8 * mss * payload, Offered: wire, Sent: wire, Waiting: waiting}
 }
 
 // lossy loses segments by chance and sends each again at the end of the queue; now
@@ -106,14 +108,14 @@ type lossy struct {
 	rng      *rand.Rand
 }
 
-func (p *lossy) second(wire float64) Sample {
+func (p *lossy) second(wire float64) PeriodSample {
 	if p.rng.Float64() < p.collapse {
 		part := 0.2 + 0.5*p.rng.Float64()
-		return Sample{Goodput: wire * part * mss / frame, Offered: wire * part, Sent: wire * part}
+		return PeriodSample{Goodput: wire * part * mss / frame, Offered: wire * part, Sent: wire * part}
 	}
 	n := wire / 8 / frame
 	lost := n*p.loss + math.Sqrt(n*p.loss)*p.rng.NormFloat64()
-	return Sample{Goodput: 8 * mss * (n - lost), Offered: wire, Sent: wire, Waiting: true}
+	return PeriodSample{Goodput: 8 * mss * (n - lost), Offered: wire, Sent: wire, Waiting: true}
 }
 
 // run lets the controller hold the plant for some seconds.

@@ -206,7 +206,7 @@ func named(item any) (q Queue, rest any) {
 }
 
 // read reads one of the queue's fields.
-func (q *Queue) read(e yamltree.Entry) error {
+func (q *Queue) read(e yamltree.KeyValue) error {
 	for _, f := range queueFields {
 		if f.Name != e.Key {
 			continue

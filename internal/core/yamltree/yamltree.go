@@ -29,11 +29,11 @@ import (
 )
 
 // Mapping is a decoded mapping in the order in which it was written.
-type Mapping []Entry
+type Mapping []KeyValue
 
-// Entry is one key of a mapping with its value: a Mapping, a []any, a string, or nil where
+// KeyValue is one key of a mapping with its value: a Mapping, a []any, a string, or nil where
 // nothing is written.
-type Entry struct {
+type KeyValue struct {
 	Key   string
 	Value any
 }
@@ -150,7 +150,7 @@ func decodedMapping(nodes []*yaml.Node, level, deepest int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		m = append(m, Entry{key.Value, value})
+		m = append(m, KeyValue{key.Value, value})
 	}
 	return m, nil
 }

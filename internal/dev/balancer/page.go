@@ -38,7 +38,7 @@ const scenarios = "lab/c-balancer"
 
 // Page is docs/papers/c-balancer-optimizer.md and its plots, by their paths from the module's
 // root, made from the data. Nil if the data is not there.
-func Page(data *figures.Data) (map[string][]byte, error) {
+func Page(data *figures.Runs) (map[string][]byte, error) {
 	planned, alphas := data.Run(plansRun), data.Run(alphaRun)
 	if planned == nil || alphas == nil {
 		return nil, nil
@@ -161,7 +161,7 @@ func (w *writer) mutations(r *figures.Run) error {
 		return err
 	}
 	w.Head("mutated genes of a child", "S reduced, mean of the mixes", "W9", "the least of a mix", "the most", "moves")
-	curves := [][]charts.Point{nil, nil}
+	curves := [][]charts.CurvePoint{nil, nil}
 	least, most := 1.0, 0.0
 	for _, line := range lines {
 		var mean, low, high = 0.0, 1.0, 0.0
@@ -171,13 +171,13 @@ func (w *writer) mutations(r *figures.Run) error {
 		}
 		least, most = min(least, mean), max(most, mean)
 		w.Row(fmt.Sprintf("%g", line.Mutation), percent(mean), percent(line.Reduced["W9"]), percent(low), percent(high), fmt.Sprintf("%.1f", line.Moves))
-		curves[0] = append(curves[0], charts.Point{X: line.Mutation, Y: 100 * mean})
-		curves[1] = append(curves[1], charts.Point{X: line.Mutation, Y: 100 * line.Reduced["W9"]})
+		curves[0] = append(curves[0], charts.CurvePoint{X: line.Mutation, Y: 100 * mean})
+		curves[1] = append(curves[1], charts.CurvePoint{X: line.Mutation, Y: 100 * line.Reduced["W9"]})
 	}
 	w.Line("\nCommit %s, %s.\n", r.Source.Measured(), r.Source.Date)
 	w.claim(least >= 0.61, "S is reduced by the paper's 61 % on average whatever the mutation is.", "from "+percent(least)+" to "+percent(most))
 	w.Line("\n![Reduction of S by the mutation](%s/fig10b-mutation.svg)\n", pageName)
-	w.plots["fig10b-mutation.svg"] = charts.Lines{Title: "C-Balancer, figure 10(b): reduction of S by the mutation", Unit: "S reduced, %",
+	w.plots["fig10b-mutation.svg"] = charts.LineChart{Title: "C-Balancer, figure 10(b): reduction of S by the mutation", Unit: "S reduced, %",
 		Across: "genes of a child that become a random node, on average", Kinds: []string{"mean of the ten mixes", "W9"}, Curves: curves, Level: 61}.SVG()
 	return nil
 }

@@ -9,19 +9,19 @@ import (
 )
 
 // curve is S and moves by alpha, as parts.
-type curve struct{ s, moves []charts.Point }
+type curve struct{ s, moves []charts.CurvePoint }
 
 func (c *curve) add(alpha, s, moves float64) {
-	c.s = append(c.s, charts.Point{X: alpha, Y: s})
-	c.moves = append(c.moves, charts.Point{X: alpha, Y: moves})
+	c.s = append(c.s, charts.CurvePoint{X: alpha, Y: s})
+	c.moves = append(c.moves, charts.CurvePoint{X: alpha, Y: moves})
 }
 
 // plot draws both, with the paper's alpha.
 func (c *curve) plot(title string) []byte {
-	return charts.Lines{
+	return charts.LineChart{
 		Title: title, Unit: "part of what it was before", Across: "alpha",
 		Kinds:  []string{"S", "moves, as a part of all containers", "the paper's alpha, 0.85"},
-		Curves: [][]charts.Point{c.s, c.moves, {{X: 0.85, Y: 0}, {X: 0.85, Y: 1}}},
+		Curves: [][]charts.CurvePoint{c.s, c.moves, {{X: 0.85, Y: 0}, {X: 0.85, Y: 1}}},
 	}.SVG()
 }
 

@@ -13,7 +13,7 @@ import (
 
 // fromRuns are the figures of the runs below docs/papers/data, which make figures keeps,
 // of a scenario file as it stands; a run of a file that has changed since counts as none.
-func fromRuns(root string, data *figures.Data, file string) (list []figure, err error) {
+func fromRuns(root string, data *figures.Runs, file string) (list []figure, err error) {
 	text, err := os.ReadFile(filepath.Join(root, file))
 	if err != nil {
 		return nil, err

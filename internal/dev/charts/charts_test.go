@@ -61,7 +61,7 @@ func TestStep(t *testing.T) {
 }
 
 func TestLinesKeepTheirOrder(t *testing.T) {
-	svg := string(Lines{Title: "t", Unit: "Mbit/s", Across: "s", Kinds: []string{"a"}, Curves: [][]Point{{{0, 0}, {10, 5}}}, Level: 4}.SVG())
+	svg := string(LineChart{Title: "t", Unit: "Mbit/s", Across: "s", Kinds: []string{"a"}, Curves: [][]CurvePoint{{{0, 0}, {10, 5}}}, Level: 4}.SVG())
 	if !strings.Contains(svg, "stroke-dasharray") || !strings.Contains(svg, `<polyline points="78.0,356.0 `) {
 		t.Errorf("no level, or the curve does not begin at the lower left end:\n%s", svg)
 	}

@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// Point is one of a curve.
-type Point struct{ X, Y float64 }
+// CurvePoint is a point of a curve.
+type CurvePoint struct{ X, Y float64 }
 
-// Lines are curves.
-type Lines struct {
+// LineChart is a chart of curves.
+type LineChart struct {
 	Title  string
 	Unit   string // of the values
 	Across string // the name of the horizontal axis
 	Kinds  []string
-	Curves [][]Point
+	Curves [][]CurvePoint
 	At     []float64 // values of the horizontal axis that have a name; nil: round ones
 	Level  float64   // a dashed line across; 0 = none
 	Most   float64   // the upper end; 0 = what the curves need
 }
 
 // SVG returns the picture.
-func (l Lines) SVG() []byte {
+func (l LineChart) SVG() []byte {
 	from, to, most := l.Curves[0][0].X, l.Curves[0][0].X, max(l.Level, 0)
 	for _, curve := range l.Curves {
 		for _, p := range curve {

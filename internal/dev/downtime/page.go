@@ -44,7 +44,7 @@ func events(r *figures.Run) (list []cluster.Event, err error) {
 
 // Page is the page and its pictures, by their paths from the module's root, made from the
 // data. Nil if none of its runs is there.
-func Page(data *figures.Data) (map[string][]byte, error) {
+func Page(data *figures.Runs) (map[string][]byte, error) {
 	runs := map[string][]cluster.Event{}
 	var sources []string
 	for _, name := range Runs {

@@ -65,12 +65,12 @@ func plotApproaches(events []cluster.Event) []byte {
 
 // plotCheckpoints draws the time to freeze against workers, as the paper's figure 9(a).
 func plotCheckpoints(events []cluster.Event) []byte {
-	l := charts.Lines{Title: "C-Balancer, figure 9(a): time of the checkpoint", Unit: "seconds to freeze", Across: "workers", At: []float64{1, 2, 4, 8}}
+	l := charts.LineChart{Title: "C-Balancer, figure 9(a): time of the checkpoint", Unit: "seconds to freeze", Across: "workers", At: []float64{1, 2, 4, 8}}
 	for _, program := range slices.DeleteFunc(images(events), func(p string) bool { return p == ofMemory }) {
-		var points []charts.Point
+		var points []charts.CurvePoint
 		for _, e := range byWorkers(events, program) {
 			d, _ := took(e.Event, "freeze")
-			points = append(points, charts.Point{X: float64(e.workers), Y: d.Seconds()})
+			points = append(points, charts.CurvePoint{X: float64(e.workers), Y: d.Seconds()})
 		}
 		if len(points) > 0 {
 			l.Kinds, l.Curves = append(l.Kinds, program), append(l.Curves, points)
@@ -84,12 +84,12 @@ func plotCheckpoints(events []cluster.Event) []byte {
 
 // plotSizes draws what a checkpoint of qsort takes, as it is and packed, as the paper's figure 9(b).
 func plotSizes(events []cluster.Event) []byte {
-	l := charts.Lines{Title: "C-Balancer, figure 9(b): size of qsort's checkpoint", Unit: "MB", Across: "workers", At: []float64{1, 2, 4, 8},
-		Kinds: []string{"as it is", "packed"}, Curves: make([][]charts.Point, 2)}
+	l := charts.LineChart{Title: "C-Balancer, figure 9(b): size of qsort's checkpoint", Unit: "MB", Across: "workers", At: []float64{1, 2, 4, 8},
+		Kinds: []string{"as it is", "packed"}, Curves: make([][]charts.CurvePoint, 2)}
 	for _, e := range byWorkers(events, "qsort") {
 		_, packed := took(e.Event, "send checkpoint")
-		l.Curves[0] = append(l.Curves[0], charts.Point{X: float64(e.workers), Y: float64(raw(e.Event)) / 1e6})
-		l.Curves[1] = append(l.Curves[1], charts.Point{X: float64(e.workers), Y: float64(packed) / 1e6})
+		l.Curves[0] = append(l.Curves[0], charts.CurvePoint{X: float64(e.workers), Y: float64(raw(e.Event)) / 1e6})
+		l.Curves[1] = append(l.Curves[1], charts.CurvePoint{X: float64(e.workers), Y: float64(packed) / 1e6})
 	}
 	if len(l.Curves[0]) == 0 {
 		return nil

@@ -58,7 +58,7 @@ func parts(paper string) []part {
 }
 
 // readStale reads the text of staleList, and marks the runs of the commits that it names.
-func (d *Data) readStale(text []byte) error {
+func (d *Runs) readStale(text []byte) error {
 	d.since, d.staleList = map[age]string{}, string(text)
 	for line := range bytes.Lines(text) {
 		f := strings.SplitN(strings.TrimSpace(string(line)), " ", 3)
@@ -89,7 +89,7 @@ func (s Source) Measured() string {
 // Wrong returns a line for each run whose data cannot be held against the tree at root: its
 // commit is not in the clone, or its scenario is another one by now. Each line begins with
 // the run's file and has the remedy. A line more says that the list of stale commits is wrong.
-func (d *Data) Wrong(root string) (problems []string) {
+func (d *Runs) Wrong(root string) (problems []string) {
 	for _, name := range d.Names() {
 		r := d.runs[name]
 		complain := func(what string) {
@@ -119,7 +119,7 @@ func (d *Data) Wrong(root string) (problems []string) {
 
 // Stale returns a line for each listed commit of which there are runs: it, since when and why, and
 // how many of the papers' runs are of it.
-func (d *Data) Stale() (list []string) {
+func (d *Runs) Stale() (list []string) {
 	count := map[string]int{}
 	for _, r := range d.runs {
 		if r.Source.stale != "" {
@@ -133,7 +133,7 @@ func (d *Data) Stale() (list []string) {
 }
 
 // Refresh writes the list of stale commits anew: today is the day of those that are new in it.
-func (d *Data) Refresh(root, today string) error {
+func (d *Runs) Refresh(root, today string) error {
 	text, err := d.staleText(root, today)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func in(root, commit string) bool {
 
 // staleText is what staleList has to be for the tree at root. today is the day of commits that
 // are new in it. Commits that are not in the clone keep what the list says.
-func (d *Data) staleText(root, today string) (string, error) {
+func (d *Runs) staleText(root, today string) (string, error) {
 	var list []string
 	seen := map[age]bool{}
 	for _, name := range d.Names() {

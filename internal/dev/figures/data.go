@@ -50,16 +50,16 @@ type Run struct {
 	Lines  [][]byte // the results, one JSON object each
 }
 
-// Data is all runs that there are, by name.
-type Data struct {
+// Runs is all runs that there are, by name.
+type Runs struct {
 	runs      map[string]*Run
 	staleList string         // text of the file
 	since     map[age]string // the same, read: days
 }
 
 // Load reads all runs from the folder that Folder names. An error names the file.
-func Load(folder fs.FS) (*Data, error) {
-	d := &Data{runs: map[string]*Run{}}
+func Load(folder fs.FS) (*Runs, error) {
+	d := &Runs{runs: map[string]*Run{}}
 	names, err := fs.Glob(folder, "*/*.jsonl")
 	if err != nil {
 		return nil, err
@@ -119,10 +119,10 @@ func (r *Run) Text() ([]byte, error) {
 }
 
 // Run of a name such as "qcon/fig07-fair"; nil if it was not run.
-func (d *Data) Run(name string) *Run { return d.runs[name] }
+func (d *Runs) Run(name string) *Run { return d.runs[name] }
 
 // Names of all runs, sorted.
-func (d *Data) Names() []string {
+func (d *Runs) Names() []string {
 	var list []string
 	for name := range d.runs {
 		list = append(list, name)

@@ -115,7 +115,7 @@ func put(t *testing.T, root, name, text string) {
 }
 
 // loaded is the data at root.
-func loaded(t *testing.T, root string) *Data {
+func loaded(t *testing.T, root string) *Runs {
 	t.Helper()
 	all, err := Load(os.DirFS(filepath.Join(root, Folder)))
 	if err != nil {
@@ -153,7 +153,7 @@ func TestWrong(t *testing.T) {
 func TestStale(t *testing.T) {
 	root, _ := repository(t)
 	commit := loaded(t, root).Run("qcon/a-fair").Source.Commit
-	refresh := func(today string) *Data {
+	refresh := func(today string) *Runs {
 		t.Helper()
 		if err := loaded(t, root).Refresh(root, today); err != nil {
 			t.Fatal(err)
@@ -164,7 +164,7 @@ func TestStale(t *testing.T) {
 		}
 		return all
 	}
-	fresh := func(all *Data) {
+	fresh := func(all *Runs) {
 		t.Helper()
 		if got := all.Stale(); len(got) > 0 {
 			t.Errorf("stale: %q", got)

@@ -67,7 +67,7 @@ var blocks = map[string]block{
 }
 
 // blockText is a block's text.
-func blockText(root string, data *figures.Data, name string) (text string, err error) {
+func blockText(root string, data *figures.Runs, name string) (text string, err error) {
 	if name == "footprint" { // no run of the lab
 		return footprint.Block(root)
 	}

@@ -39,7 +39,7 @@ func (b *built) add(name string, text []byte) {
 	b.files[name], b.names = text, append(b.names, name)
 }
 
-func load(root string) (*figures.Data, error) {
+func load(root string) (*figures.Runs, error) {
 	return figures.Load(os.DirFS(filepath.Join(root, figures.Folder)))
 }
 
@@ -63,7 +63,7 @@ func build(root string) (*built, error) {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
-	for page, make := range map[string]func(*figures.Data) (map[string][]byte, error){
+	for page, make := range map[string]func(*figures.Runs) (map[string][]byte, error){
 		pages + "/c-balancer-optimizer.md": balancer.Page, migration.Folder + "/migration.md": migration.Page,
 	} {
 		made, err := make(data)
@@ -98,7 +98,7 @@ func build(root string) (*built, error) {
 
 // paper adds a paper's page and notes its plots. old are the unmeasured pages; it is taken
 // out of them.
-func (b *built) paper(root string, p *paper, data *figures.Data, old map[string]string) error {
+func (b *built) paper(root string, p *paper, data *figures.Runs, old map[string]string) error {
 	if p.head == "" { // runs for blocks of other pages
 		for _, w := range p.wanted() {
 			if r := data.Run(p.name + "/" + w.name()); r != nil && p.pictures {
@@ -141,7 +141,7 @@ func (b *built) paper(root string, p *paper, data *figures.Data, old map[string]
 }
 
 // blocks adds README.md and the pages of docs that have blocks.
-func (b *built) blocks(root string, data *figures.Data, old map[string]string) error {
+func (b *built) blocks(root string, data *figures.Runs, old map[string]string) error {
 	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ func serial(r *figures.Run, scheduler, name string) float64 {
 
 // doctorCost adds that file: the same figure as in the README's table, and the serial parts. It
 // stays as it is while the run is missing.
-func (b *built) doctorCost(root string, data *figures.Data) error {
+func (b *built) doctorCost(root string, data *figures.Runs) error {
 	run := data.Run("bars/cost-short")
 	if run == nil {
 		b.left = append(b.left, doctorFile+": bars/cost-short is not measured")
@@ -32,7 +32,7 @@ func (b *built) doctorCost(root string, data *figures.Data) error {
 		b.add(doctorFile, text)
 		return err
 	}
-	text, err := json.MarshalIndent(rootlock.Cost{Instructions: math.Round(added(run, "fair+sfq", "inside")),
+	text, err := json.MarshalIndent(rootlock.PacketCost{Instructions: math.Round(added(run, "fair+sfq", "inside")),
 		Serial: map[string]float64{
 			plan.BackendBPF: math.Round(serial(run, "fair+sfq", "inside")),
 			plan.BackendTC:  math.Round(serial(run, "htb+fq_codel", "inside")),

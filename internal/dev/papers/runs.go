@@ -40,7 +40,7 @@ type results struct {
 }
 
 // read all runs that the page shows from the data, and their scenarios from the folder lab.
-func read(p *paper, data *figures.Data, lab fs.FS) (*results, error) {
+func read(p *paper, data *figures.Runs, lab fs.FS) (*results, error) {
 	r := &results{paper: p, runs: map[string]*run{}, scenarios: map[string]*scenario.Scenario{}}
 	for _, w := range p.wanted() {
 		s, err := r.scenario(lab, p.folder(w), w.scenario)

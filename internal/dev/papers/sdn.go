@@ -88,7 +88,7 @@ func (j jitter) write(w *writer) {
 }
 
 // jitterOf a flow in a run; nil if there is no such run.
-func (w *writer) jitterOf(name string, flow int) *cases.Heard {
+func (w *writer) jitterOf(name string, flow int) *cases.MeanJitter {
 	x := w.runs[name]
 	if x == nil {
 		return nil

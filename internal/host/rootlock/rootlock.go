@@ -28,8 +28,8 @@ import (
 	"weir/internal/core/policy"
 )
 
-// Cost is what the lab counted of a packet of 64 bytes while nothing waits.
-type Cost struct {
+// PacketCost is what the lab counted of a packet of 64 bytes while nothing waits.
+type PacketCost struct {
 	Instructions float64 `json:"instructions"` // that Weir's BPF qdisc adds, marking included
 	// Serial has the instructions under the root qdisc's lock, by backend.
 	Serial map[string]float64 `json:"serial"`
@@ -40,7 +40,7 @@ type Cost struct {
 
 // String returns the cost in a sentence, with the commit, the kernel and the date of its
 // measurement.
-func (c Cost) String() string {
+func (c PacketCost) String() string {
 	return fmt.Sprintf("the lab counted %.0f instructions that Weir adds to a packet (commit %.12s, Linux %s, %s)", c.Instructions, c.Commit, c.Kernel, c.Date)
 }
 
@@ -51,7 +51,7 @@ func (c Cost) String() string {
 var costFile []byte
 
 // Counted is the recorded cost.
-var Counted = func() (c Cost) {
+var Counted = func() (c PacketCost) {
 	if err := json.Unmarshal(costFile, &c); err != nil {
 		panic(fmt.Sprintf("internal/host/rootlock/cost.json: %v; run make figures", err))
 	}

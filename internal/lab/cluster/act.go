@@ -19,7 +19,7 @@ import (
 // The steps of a timeline that are about containers and faults; steps.go has the others.
 
 // step takes a step and tells what became of it.
-func (l *lab) step(ctx context.Context, st Step) {
+func (l *lab) step(ctx context.Context, st TimelineStep) {
 	e := Event{Scenario: l.spec.Name, At: time.Since(l.began), Verb: st.verbs()[0], Label: st.Label, To: st.To}
 	if err := l.take(ctx, st, &e); err != nil {
 		e.Err = err.Error()
@@ -35,7 +35,7 @@ func (l *lab) step(ctx context.Context, st Step) {
 	}
 }
 
-func (l *lab) take(ctx context.Context, st Step, e *Event) error {
+func (l *lab) take(ctx context.Context, st TimelineStep, e *Event) error {
 	on := func(name string, f func(*clustertest.Node) error) error {
 		e.Subject = name
 		return f(l.Node(name))
@@ -140,7 +140,7 @@ func (l *lab) id() string {
 	return fmt.Sprintf("lab-%d", l.moves)
 }
 
-func (l *lab) migrate(ctx context.Context, st Step, e *Event) error {
+func (l *lab) migrate(ctx context.Context, st TimelineStep, e *Event) error {
 	if l.plane != nil {
 		r, err := l.plane.migrate(ctx, st)
 		if r.State != "" { // it was begun

@@ -294,7 +294,7 @@ func (p *plane) lastWords() string {
 }
 
 // migrate orders a move and waits for its end.
-func (p *plane) migrate(ctx context.Context, st Step) (migrate.Result, error) {
+func (p *plane) migrate(ctx context.Context, st TimelineStep) (migrate.Result, error) {
 	r := migrate.Result{Approach: st.Approach}
 	mv, err := p.manager().Migrate(ctx, api.MoveRequest{Container: st.Migrate, To: st.To, Approach: string(st.Approach)}, false)
 	if err != nil {
@@ -326,7 +326,7 @@ func (p *plane) reached(ctx context.Context, d During) error {
 		if err != nil || len(records) == 0 || records[0].At.Before(began.Add(-time.Second)) {
 			return false, nil // none yet: a move of before is not meant
 		}
-		return slices.ContainsFunc(records, func(r migrate.Entry) bool { return r.Kind == migrate.KindStep && r.Step == d.Step }), nil
+		return slices.ContainsFunc(records, func(r migrate.JournalEntry) bool { return r.Kind == migrate.KindStep && r.Step == d.Step }), nil
 	})
 	if err != nil {
 		return fmt.Errorf("no move of %s has come to %s: %w", d.Move, d.Step, err)
@@ -337,14 +337,14 @@ func (p *plane) reached(ctx context.Context, d During) error {
 // moving says whether it is open yet on which node a container stays after its last move.
 func (p *plane) moving(container string) bool {
 	records, err := p.records(container)
-	return err == nil && !slices.ContainsFunc(records, func(r migrate.Entry) bool {
+	return err == nil && !slices.ContainsFunc(records, func(r migrate.JournalEntry) bool {
 		return r.Kind == migrate.KindConfirmed || r.Kind == migrate.KindThawed || r.Kind == migrate.KindEnd
 	})
 }
 
 // records are the journal of a container's last move, which is in the agent's folder on
 // the node that it moves from.
-func (p *plane) records(container string) ([]migrate.Entry, error) {
+func (p *plane) records(container string) ([]migrate.JournalEntry, error) {
 	p.fetchJournals()
 	files, err := filepath.Glob(p.file("state-*/cluster/moves/journal/*.jsonl"))
 	if err != nil {
@@ -356,9 +356,9 @@ func (p *plane) records(container string) ([]migrate.Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		var records []migrate.Entry
+		var records []migrate.JournalEntry
 		for line := range bytes.Lines(text) {
-			var r migrate.Entry
+			var r migrate.JournalEntry
 			if !bytes.HasSuffix(line, []byte("\n")) {
 				break // it is being written
 			}

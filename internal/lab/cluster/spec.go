@@ -29,7 +29,7 @@ type Spec struct {
 	Images     map[string]Image     `yaml:"images"`
 	Containers map[string]Container `yaml:"containers"`
 	Agents     *Agents              `yaml:"agents"` // nil = no agent runs, and the lab migrates by itself
-	Timeline   []Step               `yaml:"timeline"`
+	Timeline   []TimelineStep       `yaml:"timeline"`
 	Expect     []Expectation        `yaml:"expect"`
 
 	entries []strictyaml.Entry // Expect as the file has it
@@ -78,10 +78,10 @@ type Container struct {
 	Start   string            `yaml:"start"`   // "later" = by a step of the timeline
 }
 
-// Step is one entry of the timeline. Exactly one of the verbs is given. Steps follow
+// TimelineStep is one entry of the timeline. Exactly one of the verbs is given. Steps follow
 // each other; At waits until that long after the start, and Background lets the next
 // step begin at once.
-type Step struct {
+type TimelineStep struct {
 	At         time.Duration `yaml:"at"`
 	Background bool          `yaml:"background"`
 
@@ -286,7 +286,7 @@ func (s *Spec) check() (problems []string) {
 		where := fmt.Sprintf("expect[%d]", i+1)
 		container(where, e.Container)
 		node(where+".on", e.On)
-		switch migrates := func(st Step) bool { return st.Migrate != "" && st.Label == e.Label }; {
+		switch migrates := func(st TimelineStep) bool { return st.Migrate != "" && st.Label == e.Label }; {
 		case e.Label != "" && (e.Downtime <= 0 || e.Container+e.On+e.Measure != "" || e.Exact):
 			wrong("%s.label: goes with downtime alone; write {label: %s, downtime: 1.5s}", where, e.Label)
 		case e.Label != "" && !slices.ContainsFunc(s.Timeline, migrates):
@@ -301,7 +301,7 @@ func (s *Spec) check() (problems []string) {
 		if (e.AtLeast != "" || e.AtMost != "") != (e.Measure != "") {
 			wrong("%s: measure belongs together with at_least or at_most", where)
 		}
-		if e.Measure != "" && !slices.ContainsFunc(s.Timeline, func(st Step) bool { return st.Measure > 0 && st.Label == e.Measure }) {
+		if e.Measure != "" && !slices.ContainsFunc(s.Timeline, func(st TimelineStep) bool { return st.Measure > 0 && st.Label == e.Measure }) {
 			wrong("%s.measure: no measurement has the label %q", where, e.Measure)
 		}
 	}
@@ -309,7 +309,7 @@ func (s *Spec) check() (problems []string) {
 }
 
 // verbs returns the verbs that a step has.
-func (st Step) verbs() (list []string) {
+func (st TimelineStep) verbs() (list []string) {
 	for _, v := range []struct{ verb, value string }{
 		{"start", st.Start}, {"remove", st.Remove}, {"migrate", st.Migrate}, {"checkpoint", st.Checkpoint}, {"cut", st.Cut}, {"join", st.Join},
 		{"kill_engine", st.KillEngine}, {"start_engine", st.StartEngine}, {"fill_disk", st.FillDisk}, {"free_disk", st.FreeDisk},

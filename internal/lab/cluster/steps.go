@@ -22,7 +22,7 @@ import (
 const awaitLimit = time.Minute
 
 // fail makes a step that did not do as it should one of the run's failures.
-func (l *lab) fail(st Step, err error) error {
+func (l *lab) fail(st TimelineStep, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wrong = append(l.wrong, Failure{st.subject(), err.Error()})
@@ -30,12 +30,12 @@ func (l *lab) fail(st Step, err error) error {
 }
 
 // subject returns the name of the step's object, for people.
-func (st Step) subject() string {
+func (st TimelineStep) subject() string {
 	return strings.TrimSpace(st.verbs()[0] + " " + cmp.Or(st.Weir, st.Await, st.Migrate, st.KillAgent, st.StartAgent, st.Manager, st.Journal, st.Label))
 }
 
 // caption marks a step in the picture.
-func (l *lab) caption(st Step) {
+func (l *lab) caption(st TimelineStep) {
 	if st.Label == "" {
 		return
 	}
@@ -45,7 +45,7 @@ func (l *lab) caption(st Step) {
 }
 
 // weir runs a command as a user would.
-func (l *lab) weir(ctx context.Context, st Step, e *Event) error {
+func (l *lab) weir(ctx context.Context, st TimelineStep, e *Event) error {
 	e.Subject = st.Weir
 	var err error
 	e.Output, err = l.plane.weir(ctx, st.On, strings.Fields(st.Weir)...)
@@ -64,7 +64,7 @@ func (l *lab) weir(ctx context.Context, st Step, e *Event) error {
 }
 
 // await waits until a container runs on a node, with its min.
-func (l *lab) await(ctx context.Context, st Step) error {
+func (l *lab) await(ctx context.Context, st TimelineStep) error {
 	limit := cmp.Or(st.Within, awaitLimit)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -94,7 +94,7 @@ func (l *lab) await(ctx context.Context, st Step) error {
 }
 
 // measure notes what arrives of each container's traffic for a time.
-func (l *lab) measure(ctx context.Context, st Step, e *Event) error {
+func (l *lab) measure(ctx context.Context, st TimelineStep, e *Event) error {
 	e.Subject, e.For = st.Label, st.Measure
 	before, began := l.traffic.totals()
 	if err := l.wait(ctx, st.Measure); err != nil {

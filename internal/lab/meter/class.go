@@ -9,8 +9,8 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// Target is the place to which a program writes the class number.
-type Target struct {
+// ClassTarget is the place to which a program writes the class number.
+type ClassTarget struct {
 	Seal   bool   // skb->tc_index, as Weir has it; else skb->priority
 	Handle uint32 // the upper half of the priority, e.g. 0x10000 for a qdisc 1:
 }
@@ -50,7 +50,7 @@ func (p *Programs) addOf(spec *ebpf.CollectionSpec, program string, ifindex int,
 	return objects, nil
 }
 
-func (t Target) variables() map[string]uint32 {
+func (t ClassTarget) variables() map[string]uint32 {
 	v := map[string]uint32{meterVarLabHandle: t.Handle}
 	if t.Seal {
 		v[meterVarLabToSeal] = 1
@@ -59,7 +59,7 @@ func (t Target) variables() map[string]uint32 {
 }
 
 // Classify gives every packet that comes in by a device the same class.
-func (p *Programs) Classify(ifindex int, class uint32, t Target) error {
+func (p *Programs) Classify(ifindex int, class uint32, t ClassTarget) error {
 	v := t.variables()
 	v[meterVarLabClass] = class
 	_, err := p.add(meterProgLabClassify, ifindex, v)
@@ -68,7 +68,7 @@ func (p *Programs) Classify(ifindex int, class uint32, t Target) error {
 
 // Spread gives packets the class that their UDP port stands for: firstPort is
 // class 1.
-func (p *Programs) Spread(ifindex int, firstPort uint32, t Target) error {
+func (p *Programs) Spread(ifindex int, firstPort uint32, t ClassTarget) error {
 	v := t.variables()
 	v[meterVarLabFirstPort] = firstPort
 	_, err := p.add(meterProgLabSpread, ifindex, v)

@@ -20,19 +20,19 @@ import (
 // CPU tells how busy the host is.
 type CPU interface {
 	// Sample is the idle and the total CPU time so far, in units of its own.
-	Sample() (Sample, error)
+	Sample() (CPUSample, error)
 	// Exact is false if the figure is the kernel's rough account.
 	Exact() bool
 	Close()
 }
 
-// Sample of a CPU's account at one instant.
-type Sample struct {
+// CPUSample is a CPU's account at one instant.
+type CPUSample struct {
 	Idle, Total float64
 }
 
 // Busy is the share of the time between two samples in which the CPUs worked.
-func Busy(from, to Sample) float64 {
+func Busy(from, to CPUSample) float64 {
 	total := to.Total - from.Total
 	if total <= 0 {
 		return 0
@@ -51,25 +51,25 @@ func (Stat) Exact() bool { return false }
 func (Stat) Close() {}
 
 // Sample reads the line of all CPUs.
-func (Stat) Sample() (Sample, error) {
+func (Stat) Sample() (CPUSample, error) {
 	data, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return Sample{}, err
+		return CPUSample{}, err
 	}
 	return parseStat(string(data))
 }
 
-func parseStat(text string) (Sample, error) {
+func parseStat(text string) (CPUSample, error) {
 	head, _, _ := strings.Cut(text, "\n")
 	fields := strings.Fields(head)
 	if len(fields) < 6 || fields[0] != "cpu" {
-		return Sample{}, fmt.Errorf("/proc/stat begins with %q, not with the CPUs' account", head)
+		return CPUSample{}, fmt.Errorf("/proc/stat begins with %q, not with the CPUs' account", head)
 	}
-	var s Sample
+	var s CPUSample
 	for i, f := range fields[1:min(len(fields), 9)] { // guest time is within user time
 		v, err := strconv.ParseFloat(f, 64)
 		if err != nil {
-			return Sample{}, fmt.Errorf("/proc/stat: %w", err)
+			return CPUSample{}, fmt.Errorf("/proc/stat: %w", err)
 		}
 		s.Total += v
 		if i == 3 || i == 4 { // idle, iowait
@@ -161,8 +161,8 @@ func (s *Soaker) loops() (sum uint64) {
 func (s *Soaker) Exact() bool { return true }
 
 // Sample of the loops done and of those that an idle host would have allowed.
-func (s *Soaker) Sample() (Sample, error) {
-	return Sample{Idle: float64(s.loops()), Total: s.perSec * Now().Seconds()}, nil
+func (s *Soaker) Sample() (CPUSample, error) {
+	return CPUSample{Idle: float64(s.loops()), Total: s.perSec * Now().Seconds()}, nil
 }
 
 // Close ends the process.

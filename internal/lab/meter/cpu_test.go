@@ -22,7 +22,7 @@ func TestParseStat(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := parseStat(tt.text)
-			if (err == nil) != tt.ok || got != (Sample{Idle: tt.idle, Total: tt.total}) {
+			if (err == nil) != tt.ok || got != (CPUSample{Idle: tt.idle, Total: tt.total}) {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
@@ -32,12 +32,12 @@ func TestParseStat(t *testing.T) {
 func TestBusy(t *testing.T) {
 	tests := []struct {
 		name     string
-		from, to Sample
+		from, to CPUSample
 		want     float64
 	}{
-		{"a quarter", Sample{100, 1000}, Sample{850, 2000}, 0.25},
-		{"the loop was faster than calibrated", Sample{0, 0}, Sample{1010, 1000}, 0},
-		{"nothing passed", Sample{1, 1}, Sample{1, 1}, 0},
+		{"a quarter", CPUSample{100, 1000}, CPUSample{850, 2000}, 0.25},
+		{"the loop was faster than calibrated", CPUSample{0, 0}, CPUSample{1010, 1000}, 0},
+		{"nothing passed", CPUSample{1, 1}, CPUSample{1, 1}, 0},
 	}
 	for _, tt := range tests {
 		if got := Busy(tt.from, tt.to); math.Abs(got-tt.want) > 1e-12 {

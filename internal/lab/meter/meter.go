@@ -42,8 +42,8 @@ type Flow struct {
 	Row      int    // from 0
 }
 
-// Meter counts what arrives at one device.
-type Meter struct {
+// Arrivals counts what arrives at one device.
+type Arrivals struct {
 	Start   time.Duration // CLOCK_MONOTONIC at which bucket 0 begins
 	config  Config
 	buckets int
@@ -72,7 +72,7 @@ func SleepUntil(at time.Duration) {
 }
 
 // New loads the program; its time begins now.
-func New(c Config) (*Meter, error) {
+func New(c Config) (*Arrivals, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("lift the limit on locked memory: %w", err)
 	}
@@ -80,7 +80,7 @@ func New(c Config) (*Meter, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Meter{Start: Now(), config: c, buckets: int(c.Length/scenario.Bucket) + 1}
+	m := &Arrivals{Start: Now(), config: c, buckets: int(c.Length/scenario.Bucket) + 1}
 	spec.Maps[meterMapLabReceived].MaxEntries = uint32(max(1, m.buckets*(c.Workloads+c.Rows)))
 	inward := uint32(0)
 	if c.Inward {
@@ -148,7 +148,7 @@ func attachAt(program *ebpf.Program, ifindex int, way ebpf.AttachType) (link.Lin
 }
 
 // Attach begins to count at a device; call it inside the device's namespace.
-func (m *Meter) Attach(ifindex int) error {
+func (m *Arrivals) Attach(ifindex int) error {
 	l, err := attach(m.objects.Programs[meterProgLabMeter], ifindex)
 	if err != nil {
 		return fmt.Errorf("meter: %w", err)
@@ -185,7 +185,7 @@ func (t *Timeline) Cut(buckets int) {
 
 // Read returns everything counted since the instant from, which becomes bucket
 // 0. It is rounded to a whole bucket.
-func (m *Meter) Read(from time.Duration) (Timeline, error) {
+func (m *Arrivals) Read(from time.Duration) (Timeline, error) {
 	skip := min(m.buckets, int((from-m.Start+scenario.Bucket/2)/scenario.Bucket))
 	memory, err := m.objects.Maps[meterMapLabReceived].Memory()
 	if err != nil {
@@ -211,7 +211,7 @@ func (m *Meter) Read(from time.Duration) (Timeline, error) {
 }
 
 // Align is the instant at or after t at which a bucket begins.
-func (m *Meter) Align(t time.Duration) time.Duration {
+func (m *Arrivals) Align(t time.Duration) time.Duration {
 	rest := (t - m.Start) % scenario.Bucket
 	if rest == 0 {
 		return t
@@ -220,7 +220,7 @@ func (m *Meter) Align(t time.Duration) time.Duration {
 }
 
 // Close stops counting.
-func (m *Meter) Close() {
+func (m *Arrivals) Close() {
 	for _, l := range m.links {
 		l.Close()
 	}

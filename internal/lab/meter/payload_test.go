@@ -28,7 +28,7 @@ const (
 type pair struct {
 	t                *testing.T
 	sender, receiver *netnstest.Netns
-	meter            *Meter
+	meter            *Arrivals
 }
 
 // newPair makes both ends; inward, the receiver is the workload.

@@ -19,7 +19,7 @@ import (
 
 // Running is a peer at work on a device.
 type Running struct {
-	peer     Peer
+	peer     KernelScheduler
 	host     *topology.NS
 	setting  Setting
 	programs meter.Programs
@@ -31,7 +31,7 @@ var leaves = []string{"fq_codel", "sfq", "pfifo"}
 
 // Start sets the peer up on a device of the namespace host and lets the ports'
 // packets find their classes.
-func Start(p Peer, host *topology.NS, s Setting, ports []topology.Port) (*Running, error) {
+func Start(p KernelScheduler, host *topology.NS, s Setting, ports []topology.Port) (*Running, error) {
 	r := &Running{peer: p, host: host, setting: s}
 	if s.Leaf.Kind == "" {
 		var err error
@@ -61,7 +61,7 @@ func Start(p Peer, host *topology.NS, s Setting, ports []topology.Port) (*Runnin
 		return r, nil
 	}
 	for w, port := range ports {
-		if err := r.programs.Classify(port.Ifindex, uint32(w+1), meter.Target{Handle: p.Handle}); err != nil {
+		if err := r.programs.Classify(port.Ifindex, uint32(w+1), meter.ClassTarget{Handle: p.Handle}); err != nil {
 			_ = r.Close()
 			return nil, err
 		}

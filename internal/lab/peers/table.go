@@ -13,8 +13,8 @@ import (
 	"weir/internal/lab/topology"
 )
 
-// Peer is one of the kernel's schedulers.
-type Peer struct {
+// KernelScheduler is one of the kernel's schedulers.
+type KernelScheduler struct {
 	Name  string
 	Holds string // what of a policy it can express
 	How   string // the set-up in words
@@ -53,7 +53,7 @@ type Leaf struct {
 }
 
 // Table of all peers, in the order in which they are explained.
-var Table = []Peer{
+var Table = []KernelScheduler{
 	{
 		Name: "none", Holds: "nothing: no scheduler, no limit but the line's",
 		How:   "the device's own noqueue",
@@ -132,14 +132,14 @@ var Table = []Peer{
 const HTBTuned = "htb-tuned"
 
 // Find a peer by its name, with scenario.LimitedGSO behind it or without.
-func Find(name string) (Peer, bool) {
+func Find(name string) (KernelScheduler, bool) {
 	name = strings.TrimSuffix(name, scenario.LimitedGSO)
 	for _, p := range Table {
 		if p.Name == name {
 			return p, true
 		}
 	}
-	return Peer{}, false
+	return KernelScheduler{}, false
 }
 
 func (s Setting) tuned() Setting {
@@ -162,7 +162,7 @@ func (s Setting) burst(rate, ceil policy.Rate) string {
 }
 
 // Commands are the tc commands that set the peer up, one per line.
-func (p Peer) Commands(s Setting) string { return p.setup(s) }
+func (p KernelScheduler) Commands(s Setting) string { return p.setup(s) }
 
 // frame is the size of a full packet.
 func (s Setting) frame() int { return s.Link.MTU + 14 }

@@ -191,7 +191,7 @@ expect: [{rate: ideal, within: 5%}, {steady: 5%}]
 		}
 		m := Measurement{Scheduler: "fair", Backend: "bpf", Timeline: received(s, rates)}
 		for i := range s.Flows() {
-			m.Reports = append(m.Reports, traffic.Report{Flow: i})
+			m.Reports = append(m.Reports, traffic.FlowReport{Flow: i})
 		}
 		if got := strings.Join(Evaluate(s, m).Failures, "\n"); got != c.want {
 			t.Errorf("unmarked for %v: %q, want %q", c.unmarked, got, c.want)

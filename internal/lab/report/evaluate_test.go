@@ -93,9 +93,9 @@ func measurement(s *scenario.Scenario) Measurement {
 		Phases: []Account{{Drops: &drops, CPU: &cpu, CPUExact: true, CPUs: 1}, {CPU: &cpu, CPUs: 1}},
 	}
 	for i, f := range s.Flows() {
-		r := traffic.Report{Flow: i}
+		r := traffic.FlowReport{Flow: i}
 		for at := f.From; at < f.To; at += 500 * time.Millisecond {
-			in := traffic.Interval{From: at, To: at + 500*time.Millisecond}
+			in := traffic.IperfInterval{From: at, To: at + 500*time.Millisecond}
 			switch f.Kind {
 			case scenario.TCP:
 				in.Retransmits = 2

@@ -45,14 +45,14 @@ func insideMeasured(s *scenario.Scenario) Measurement {
 		row(bps)
 	}
 	for i, f := range s.Flows() {
-		r := traffic.Report{Flow: i}
-		in := traffic.Interval{To: 3 * time.Second, Packets: 1000, Jitter: 200 * time.Microsecond}
+		r := traffic.FlowReport{Flow: i}
+		in := traffic.IperfInterval{To: 3 * time.Second, Packets: 1000, Jitter: 200 * time.Microsecond}
 		switch f.Name {
 		case "udp:5002":
 			in.Lost, in.Jitter = 700, 4*time.Millisecond
 			fallthrough
 		case "udp:5001":
-			r.Intervals = []traffic.Interval{in}
+			r.Intervals = []traffic.IperfInterval{in}
 		case "tcp_rr":
 			r.RR = &traffic.RR{P50: time.Millisecond, P99: 9 * time.Millisecond, Rate: 500}
 		}
@@ -119,7 +119,7 @@ func TestIntervalsCountFromTheFirstDatagram(t *testing.T) {
 		row[b] = 2500
 	}
 	m.Timeline.Bytes, m.Timeline.Packets = [][]uint64{row, row}, [][]uint64{row, row}
-	m.Reports = []traffic.Report{{Intervals: []traffic.Interval{
+	m.Reports = []traffic.FlowReport{{Intervals: []traffic.IperfInterval{
 		{To: 1300 * time.Millisecond, Packets: 100, Lost: 100, Jitter: time.Millisecond},
 		{From: 1300 * time.Millisecond, To: 3 * time.Second, Packets: 100, Jitter: time.Millisecond},
 	}}}
@@ -160,7 +160,7 @@ workloads:
 phases: [{for: 3s}]
 `)
 	m := insideMeasured(s)
-	m.Reports = []traffic.Report{
+	m.Reports = []traffic.FlowReport{
 		{Flow: 0, RR: &traffic.RR{P50: 2 * time.Millisecond, P99: 9 * time.Millisecond, Mean: 3 * time.Millisecond, Most: 10 * time.Millisecond, Rate: 500}},
 		{Flow: 1, RR: &traffic.RR{P50: time.Millisecond, P99: 12 * time.Millisecond, Mean: time.Millisecond, Most: 12 * time.Millisecond, Rate: 700}},
 	}

@@ -12,12 +12,12 @@ import (
 // Measurement is everything that one run of a scenario yields, before any
 // judgement. It crosses from the lab's private host to the process that reports.
 type Measurement struct {
-	Scheduler string           `json:"scheduler"`
-	Backend   string           `json:"backend"`         // bpf, tc or peer
-	Notes     []string         `json:"notes,omitempty"` // what the reader should know, such as a backend's gaps
-	Timeline  meter.Timeline   `json:"timeline"`        // from the beginning of the scenario, one bucket per scenario.Bucket
-	Reports   []traffic.Report `json:"reports"`
-	Phases    []Account        `json:"phases"`
+	Scheduler string               `json:"scheduler"`
+	Backend   string               `json:"backend"`         // bpf, tc or peer
+	Notes     []string             `json:"notes,omitempty"` // what the reader should know, such as a backend's gaps
+	Timeline  meter.Timeline       `json:"timeline"`        // from the beginning of the scenario, one bucket per scenario.Bucket
+	Reports   []traffic.FlowReport `json:"reports"`
+	Phases    []Account            `json:"phases"`
 }
 
 // Account holds the host's own numbers about one phase.

@@ -54,7 +54,7 @@ func (t *tally) transactions(rr *traffic.RR) {
 }
 
 // interval counts as far as it lies within the window.
-func (t *tally) interval(kind scenario.Kind, in traffic.Interval) {
+func (t *tally) interval(kind scenario.Kind, in traffic.IperfInterval) {
 	part := overlap(in.From, in.To, t.span.Measured, t.span.To)
 	if kind == scenario.UDP {
 		t.udp += part

@@ -85,7 +85,7 @@ func wholeNumber(most int, what string) func(*reader, *string) field {
 	}
 }
 
-func costBars(c *Cost) barForm {
+func costBars(c *CostRun) barForm {
 	return barForm{
 		example: "{case: veths, scheduler: fair, added: 75%, of: htb}",
 		figures: []Figure{FigureAdded, FigureFlat},

@@ -13,7 +13,7 @@ import (
 )
 
 // Defaults of a cost measurement: what the documentation's table was made with.
-var defaultCost = Cost{
+var defaultCost = CostRun{
 	Packets:    20000,
 	Size:       64,
 	Workloads:  []int{1, 10, 100, 1000},

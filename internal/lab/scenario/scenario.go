@@ -25,9 +25,9 @@ type Scenario struct {
 	Phases    []Phase
 	Expect    []Expectation
 	Bars      []Bar // on figures of whole schedulers
-	Paper     Paper
+	Paper     Published
 	Control   Control
-	Cost      *Cost // measure the cost per packet instead of running the phases
+	Cost      *CostRun // measure the cost per packet instead of running the phases
 	Timing    *Timing
 }
 
@@ -213,8 +213,8 @@ func (m Margin) Of(expected float64) float64 {
 	return m.Share * expected
 }
 
-// Paper holds published figures that are shown beside the measured ones.
-type Paper struct {
+// Published holds published figures that are shown beside the measured ones.
+type Published struct {
 	Source string
 	// Rates[p][name] is the rate in bits per second of a workload in phase p
 	// (from 0); a workload that the paper does not give is missing.
@@ -222,8 +222,8 @@ type Paper struct {
 	Note  string
 }
 
-// Cost asks for the time that one packet takes through each scheduler.
-type Cost struct {
+// CostRun asks for the time that one packet takes through each scheduler.
+type CostRun struct {
 	Packets    int
 	Size       int // of the frame, bytes
 	Workloads  []int

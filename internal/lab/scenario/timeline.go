@@ -27,19 +27,19 @@ type Flow struct {
 	ECN      bool // a ping says that it can be marked; TCP asks for that by itself
 }
 
-// Entry is a traffic entry: all runs of the generators of one name in a workload.
-type Entry struct {
+// TrafficEntry is a traffic entry: all runs of the generators of one name in a workload.
+type TrafficEntry struct {
 	Workload int
 	Name     string
 }
 
 // Entries are the scenario's traffic entries, a workload's together.
-func (s *Scenario) Entries() []Entry {
-	var list []Entry
+func (s *Scenario) Entries() []TrafficEntry {
+	var list []TrafficEntry
 	for w := range s.Workloads {
 		for _, run := range s.runs(w) {
 			for _, t := range run.list {
-				if e := (Entry{w, t.Name}); !slices.Contains(list, e) {
+				if e := (TrafficEntry{w, t.Name}); !slices.Contains(list, e) {
 					list = append(list, e)
 				}
 			}
@@ -108,7 +108,7 @@ func (s *Scenario) Flows() []Flow {
 	slices.SortStableFunc(flows, func(a, b Flow) int { return int(a.From - b.From) })
 	entries := s.Entries()
 	for i, f := range flows {
-		flows[i].Entry = slices.Index(entries, Entry{f.Workload, f.Name})
+		flows[i].Entry = slices.Index(entries, TrafficEntry{f.Workload, f.Name})
 	}
 	listen(flows)
 	return flows

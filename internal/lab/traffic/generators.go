@@ -252,7 +252,7 @@ func (g *Generators) Stop(i int) {
 // Collect waits for the clients to end, which may take them the grace to
 // exchange their accounts over a link that was full a moment ago, gives the servers
 // the same to print theirs, ends them, and reads what all of them printed.
-func (g *Generators) Collect(grace time.Duration) []Report {
+func (g *Generators) Collect(grace time.Duration) []FlowReport {
 	deadline := after(grace)
 	forced := make([]bool, len(g.clients))
 	var all sync.WaitGroup
@@ -274,7 +274,7 @@ func (g *Generators) Collect(grace time.Duration) []Report {
 		p.wait(deadline)
 	}
 	served := map[endpoint]int{} // tests read so far of each server's output
-	var reports []Report
+	var reports []FlowReport
 	for i, p := range g.clients {
 		if p == nil {
 			continue
@@ -306,9 +306,9 @@ func after(d time.Duration) <-chan time.Time {
 	return c
 }
 
-func (g *Generators) read(i int, p *process, served map[endpoint]int) Report {
+func (g *Generators) read(i int, p *process, served map[endpoint]int) FlowReport {
 	f := g.flows[i]
-	r := Report{Flow: i, Began: g.began[i]}
+	r := FlowReport{Flow: i, Began: g.began[i]}
 	switch f.Kind {
 	case scenario.Ping:
 		if r.Pings = parsePing(p.out.String(), g.zero); len(r.Pings) == 0 {
@@ -331,7 +331,7 @@ func (g *Generators) read(i int, p *process, served map[endpoint]int) Report {
 
 // readIperf joins a client's document with the nth of its server. An iperf3 that
 // was interrupted says so in its error; that is no problem.
-func readIperf(began time.Duration, client, server *process, nth int) ([]Interval, string) {
+func readIperf(began time.Duration, client, server *process, nth int) ([]IperfInterval, string) {
 	mine, err := parseIperf(client.out.Bytes())
 	if err != nil || len(mine) == 0 {
 		return nil, fmt.Sprintf("the client's report is missing: %v %s", err, strings.TrimSpace(client.err.String()))

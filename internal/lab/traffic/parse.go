@@ -49,17 +49,17 @@ func parseIperf(out []byte) ([]iperf, error) {
 
 // merge joins both ends' accounts: loss and jitter as the receiver saw
 // them, retransmits as only the sender knows them.
-func merge(began time.Duration, client, server iperf) []Interval {
+func merge(began time.Duration, client, server iperf) []IperfInterval {
 	at := func(seconds float64) time.Duration {
 		return began + time.Duration(seconds*float64(time.Second))
 	}
-	var list []Interval
+	var list []IperfInterval
 	for i, in := range server.Intervals {
 		s := in.Sum
 		if s.End <= s.Start {
 			continue
 		}
-		v := Interval{
+		v := IperfInterval{
 			From: at(s.Start), To: at(s.End), Packets: s.Packets,
 			Lost: uint64(max(0, s.Lost)), Jitter: time.Duration(s.JitterMs * float64(time.Millisecond)),
 		}

@@ -64,7 +64,7 @@ func TestParseIperfReadsEveryDocumentOfAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := merge(2*time.Second, client[0], server[0])
-	want := []Interval{{
+	want := []IperfInterval{{
 		From: 2 * time.Second, To: 2500 * time.Millisecond,
 		Retransmits: 4, Packets: 7, Jitter: 200 * time.Microsecond,
 	}}

@@ -4,19 +4,19 @@ package traffic
 
 import "time"
 
-// Report holds the numbers that one flow's generator printed.
-type Report struct {
-	Flow      int           `json:"flow"`            // index into the scenario's flows
-	Began     time.Duration `json:"began"`           // when its client was started
-	Intervals []Interval    `json:"intervals"`       // tcp, udp
-	Pings     []Ping        `json:"pings,omitempty"` // ping, in the order of their answers
-	RR        *RR           `json:"rr,omitempty"`    // tcp_rr, udp_rr
-	Problem   string        `json:"problem,omitempty"`
+// FlowReport holds the numbers that one flow's generator printed.
+type FlowReport struct {
+	Flow      int             `json:"flow"`            // index into the scenario's flows
+	Began     time.Duration   `json:"began"`           // when its client was started
+	Intervals []IperfInterval `json:"intervals"`       // tcp, udp
+	Pings     []Ping          `json:"pings,omitempty"` // ping, in the order of their answers
+	RR        *RR             `json:"rr,omitempty"`    // tcp_rr, udp_rr
+	Problem   string          `json:"problem,omitempty"`
 }
 
-// Interval is half a second of an iperf3 flow. Times count from the beginning
+// IperfInterval is half a second of an iperf3 flow. Times count from the beginning
 // of the scenario. Its bytes are not looked at: iperf3 counts them in whole blocks.
-type Interval struct {
+type IperfInterval struct {
 	From        time.Duration `json:"from"`
 	To          time.Duration `json:"to"`
 	Retransmits uint64        `json:"retransmits"` // tcp: segments sent again

@@ -37,7 +37,7 @@ type bed struct {
 // network is one uplink with the bridge before it.
 type network struct {
 	bridge, uplink string
-	meter          *meter.Meter
+	meter          *meter.Arrivals
 }
 
 // meterLength bounds a test.

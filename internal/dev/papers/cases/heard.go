@@ -10,16 +10,16 @@ import (
 	"weir/internal/lab/report"
 )
 
-// Heard is a flow's jitter on average over the cases in which it sends, in ms, and in how
+// MeanJitter is a flow's jitter on average over the cases in which it sends, in ms, and in how
 // many of these it arrived so that there is a jitter.
-type Heard struct {
+type MeanJitter struct {
 	Mean        float64
 	Cases, With int
 }
 
 // Hear returns that of a flow that begins at start, in cases that end at those times.
-func Hear(phases [][]report.Workload, ends []time.Duration, flow int, start time.Duration) *Heard {
-	h := &Heard{}
+func Hear(phases [][]report.Workload, ends []time.Duration, flow int, start time.Duration) *MeanJitter {
+	h := &MeanJitter{}
 	for n, list := range phases {
 		if start >= ends[n] {
 			continue
@@ -38,7 +38,7 @@ func Hear(phases [][]report.Workload, ends []time.Duration, flow int, start time
 
 // Text is the mean, or why there is none: a flow that is starved in one of its cases has
 // no average over its cases.
-func (h *Heard) Text() string {
+func (h *MeanJitter) Text() string {
 	switch {
 	case h == nil:
 		return "-"

@@ -52,7 +52,7 @@ func (c Case) Goodput() []float64 {
 		}
 		goodput := sum * tick
 		list = append(list, goodput)
-		k.Step(control.Sample{Goodput: goodput, Offered: wire, Sent: wire, Waiting: true})
+		k.Step(control.PeriodSample{Goodput: goodput, Offered: wire, Sent: wire, Waiting: true})
 	}
 	return list
 }

@@ -54,15 +54,15 @@ func Figure8() (table string, panels map[string][]byte) {
 }
 
 func panel(name string, lag float64, title string) []byte {
-	l := charts.Lines{Title: title, Unit: "goodput, Mbit/s", Across: "seconds", Level: target / 1e6}
+	l := charts.LineChart{Title: title, Unit: "goodput, Mbit/s", Across: "seconds", Level: target / 1e6}
 	for _, s := range sets {
 		if s.panel != name {
 			continue
 		}
 		l.Kinds = append(l.Kinds, s.gains.String())
-		points := []charts.Point{{}}
+		points := []charts.CurvePoint{{}}
 		for i, v := range (Case{Gains: s.gains, Lag: lag}).Goodput()[:60] {
-			points = append(points, charts.Point{X: float64(i + 1), Y: v / 1e6})
+			points = append(points, charts.CurvePoint{X: float64(i + 1), Y: v / 1e6})
 		}
 		l.Curves = append(l.Curves, points)
 	}

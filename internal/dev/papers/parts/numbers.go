@@ -22,7 +22,7 @@ const Unmeasured = "not measured"
 //	jitter, loss   of datagrams: ms, percent
 //	cpu, full      percent, of a phase: CPU time of the host, utilisation of the link
 //	over, settle   how a reservation was reached: overshoot in percent, seconds until it stayed
-func (p Part) Text(data *figures.Data) (string, error) {
+func (p PaperPart) Text(data *figures.Runs) (string, error) {
 	t, err := template.New("ours").Funcs(numbers(data)).Parse(p.Ours)
 	if err != nil {
 		return "", fmt.Errorf("%q: %w", p.Part, err)
@@ -34,7 +34,7 @@ func (p Part) Text(data *figures.Data) (string, error) {
 	return b.String(), nil
 }
 
-func numbers(data *figures.Data) template.FuncMap {
+func numbers(data *figures.Runs) template.FuncMap {
 	funcs := template.FuncMap{}
 	for name, c := range map[string]struct {
 		format string

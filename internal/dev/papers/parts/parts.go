@@ -45,8 +45,8 @@ var States = []string{There, Form, Otherwise, Half, Missing, NotHere}
 // kinds are what a part may be.
 var kinds = []string{"design", "algorithm", "equation", "parameter", "set-up", "figure", "table", "claim", "use", "limit", "future work"}
 
-// Part is one part of a paper, beside what Weir has of it.
-type Part struct {
+// PaperPart is one part of a paper, beside what Weir has of it.
+type PaperPart struct {
 	Part  string   `yaml:"part"` // as the paper calls it, with its section
 	Kind  string   `yaml:"kind"`
 	State string   `yaml:"state"`
@@ -60,7 +60,7 @@ type Part struct {
 type Paper struct {
 	Name  string // of its file and its page
 	Title string
-	Parts []Part
+	Parts []PaperPart
 }
 
 var titles = []Paper{
@@ -81,7 +81,7 @@ func Load(root string) ([]Paper, error) {
 			return nil, err
 		}
 		var file struct {
-			Parts []Part `yaml:"parts"`
+			Parts []PaperPart `yaml:"parts"`
 		}
 		if err := strictyaml.Read(Folder+"/"+name, text, &file); err != nil {
 			return nil, err
@@ -97,7 +97,7 @@ func Load(root string) ([]Paper, error) {
 }
 
 // check refuses a part that does not say what it has to.
-func (p Part) check() error {
+func (p PaperPart) check() error {
 	switch {
 	case p.Part == "" || p.Paper == "":
 		return fmt.Errorf("it says not what the paper has")

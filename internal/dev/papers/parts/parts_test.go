@@ -109,17 +109,17 @@ func TestNumbersAreMeasured(t *testing.T) {
 
 // TestPartsThatSayTooLittleAreRefused has one fault in each part.
 func TestPartsThatSayTooLittleAreRefused(t *testing.T) {
-	good := Part{Part: "Figure 1", Kind: "figure", State: Half, Paper: "a curve", Ours: "half of it", Where: []string{"docs"}, Why: "time"}
+	good := PaperPart{Part: "Figure 1", Kind: "figure", State: Half, Paper: "a curve", Ours: "half of it", Where: []string{"docs"}, Why: "time"}
 	if err := good.check(); err != nil {
 		t.Fatal(err)
 	}
-	for name, spoil := range map[string]func(p *Part){
-		"kind":   func(p *Part) { p.Kind = "picture" },
-		"state":  func(p *Part) { p.State = "nearly" },
-		"reason": func(p *Part) { p.Why = "" },
-		"ours":   func(p *Part) { p.Ours = "" },
-		"where":  func(p *Part) { p.Where = nil },
-		"paper":  func(p *Part) { p.Paper = "" },
+	for name, spoil := range map[string]func(p *PaperPart){
+		"kind":   func(p *PaperPart) { p.Kind = "picture" },
+		"state":  func(p *PaperPart) { p.State = "nearly" },
+		"reason": func(p *PaperPart) { p.Why = "" },
+		"ours":   func(p *PaperPart) { p.Ours = "" },
+		"where":  func(p *PaperPart) { p.Where = nil },
+		"paper":  func(p *PaperPart) { p.Paper = "" },
 	} {
 		bad := good
 		if spoil(&bad); bad.check() == nil {

@@ -82,7 +82,7 @@ func cells(first string, numbers []int) []string {
 
 // Of returns the list of the paper of a name for its page, which is in folder: "" if it has none. It
 // begins with its heading.
-func Of(list []Paper, name string, data *figures.Data, folder string) (string, error) {
+func Of(list []Paper, name string, data *figures.Runs, folder string) (string, error) {
 	i := slices.IndexFunc(list, func(p Paper) bool { return p.Name == name })
 	if i < 0 {
 		return "", nil
@@ -114,7 +114,7 @@ func mark(state string) string {
 }
 
 // links returns links to the places of a part, from a page in folder.
-func (p Part) links(folder string) string {
+func (p PaperPart) links(folder string) string {
 	var list []string
 	for _, place := range p.Where {
 		file, heading, _ := strings.Cut(place, "#")

@@ -281,13 +281,13 @@ func (l *Loop) counters(snap dataplane.Snapshot) (dataplane.QueueCounters, bool)
 }
 
 // sample is what the class did since the last step, without its goodput.
-func (l *Loop) sample(now dataplane.QueueCounters, seconds float64) control.Sample {
+func (l *Loop) sample(now dataplane.QueueCounters, seconds float64) control.PeriodSample {
 	before := l.before
 	if now.SentBytes < before.SentBytes || now.EnqueuedBytes < before.EnqueuedBytes {
 		before = dataplane.QueueCounters{} // it was made anew
 	}
 	drops := sum(now.Drops) - min(sum(now.Drops), sum(before.Drops))
-	return control.Sample{
+	return control.PeriodSample{
 		Offered: 8 * float64(now.EnqueuedBytes-before.EnqueuedBytes) / seconds,
 		Sent:    8 * float64(now.SentBytes-before.SentBytes) / seconds,
 		Waiting: drops > 0 || now.BacklogPackets >= 2 || now.BacklogPackets == 1 && l.backlogged,
@@ -303,7 +303,7 @@ func sum(reasons map[string]uint64) uint64 {
 }
 
 // goodput is the payload that was delivered since the last step, bits per second.
-func (l *Loop) goodput(at time.Time, r goodput.Reading, d policy.Direction, s control.Sample) float64 {
+func (l *Loop) goodput(at time.Time, r goodput.Reading, d policy.Direction, s control.PeriodSample) float64 {
 	c := r.Counts
 	if l.Queue != Whole {
 		c = r.Queues[l.Queue]
