@@ -89,15 +89,19 @@ func TestFloodOfNotices(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(2 * time.Second)
-			rest := a.each(5)
+			rest := a.each(4)
 			flood := exec.Command("sh", "-c", "while ip -batch "+batch+"; do :; done")
 			flood.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			b.boxes[0].start(flood)
 			defer func() { _ = syscall.Kill(-flood.Process.Pid, syscall.SIGKILL); _ = flood.Wait() }()
 			time.Sleep(2 * time.Second)
-			each := a.each(10)
+			each := a.each(6)
 			t.Logf("%v of CPU time in a second, at rest %v", each, rest)
-			if most := 40 * time.Millisecond; each-rest > most {
+			most := 40 * time.Millisecond
+			if *backend != "bpf" { // outside of virtual time locks that the kernel spins on count, too
+				most = 100 * time.Millisecond
+			}
+			if each-rest > most {
 				t.Errorf("%v of CPU time in a second during a flood, at rest %v, want at most %v more", each, rest, most)
 			}
 			if w := a.workload("w2"); w.State != "active" {
