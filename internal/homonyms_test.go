@@ -24,10 +24,9 @@ var mirrored = []string{"Allocation", "Automatic", "Authority", "Cancellation", 
 // owed are the other names of exported types that wings have in common: each is to be another word,
 // and none is added.
 var owed = []string{
-	"Apply", "Area", "Bed", "Bind", "Cable", "Change", "Claim", "Clock", "Command", "Decision", "Device", "Engine", "Fault", "File",
-	"Finding", "Grant", "Host", "InUseError", "Info", "Limit", "Limits", "Losses", "Manifest", "Message", "Move", "Order",
-	"Outcome", "Phase", "Place", "Placement", "Ports", "Problem", "Program", "QoS", "Refusal", "RefusedError", "Request", "Score",
-	"Settings", "Size", "Slots", "Snapshot", "Socket", "Source", "State", "Subject", "Table", "Traffic", "Verdict", "World",
+	"Area", "Change", "Claim", "Clock", "Command", "Decision", "Device", "Engine", "Fault", "File", "Grant", "Host", "InUseError",
+	"Info", "Limit", "Losses", "Move", "Ports", "Problem", "QoS", "Refusal", "Request", "Settings", "Slots", "Snapshot", "Socket",
+	"Source", "State", "Subject", "Table", "Verdict", "World",
 }
 
 // A word is one thing: an exported type's name is found in one wing alone.

@@ -26,8 +26,8 @@ const socketMode = 0o660
 // The most connections to a socket at once, of one user and of all: callers with the role
 // view cannot use up the descriptors of the process, and no user keeps another out.
 var (
-	changers = crowd.Limits{Each: 256, All: 1024}
-	viewers  = crowd.Limits{Each: 48, All: 192}
+	changers = crowd.ConnLimits{Each: 256, All: 1024}
+	viewers  = crowd.ConnLimits{Each: 48, All: 192}
 )
 
 // Socket is a listening unix socket together with the lock that makes it ours.
@@ -65,7 +65,7 @@ func Listen(path, group, who string, log *slog.Logger) (*Socket, error) {
 }
 
 // byUser bounds the connections to a socket.
-func byUser(ln net.Listener, most crowd.Limits, log *slog.Logger) *crowd.Listener {
+func byUser(ln net.Listener, most crowd.ConnLimits, log *slog.Logger) *crowd.Listener {
 	l := crowd.ListenUsers(ln, most, userOf)
 	l.Say = func(n int, user string) {
 		log.Warn("connections to the socket were closed, to make room", "connections", n, "last", user)

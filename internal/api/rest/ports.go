@@ -145,7 +145,7 @@ func (p *Ports) Look(s *event.Sight) {
 	defer p.mu.Unlock()
 	for _, one := range p.list {
 		if one.wrong != nil {
-			s.Report(event.NotServed, event.Finding{Subject: event.Subject{Type: event.Address, Name: one.address},
+			s.Report(event.NotServed, event.Condition{Subject: event.Subject{Type: event.Address, Name: one.address},
 				Text: p.what + " is not served here: " + one.wrong.Error(), Remedy: "the agent tries again every second; ip address shows the addresses of this host, ss -ltnp who uses a port"})
 		}
 	}

@@ -44,7 +44,7 @@ type opener struct {
 	l *Listener
 }
 
-func newOpener(t *testing.T, most Limits) opener {
+func newOpener(t *testing.T, most ConnLimits) opener {
 	q := make(queue, 1)
 	return opener{t, q, Listen(q, most)}
 }
@@ -80,7 +80,7 @@ func isClosed(c *Conn) bool {
 // TestStrangersMakeRoom: an address with many connections makes room by itself for its new
 // ones, and keeps out neither another address nor its own connections that have sent something.
 func TestStrangersMakeRoom(t *testing.T) {
-	o := newOpener(t, Limits{Unknown: 20, Each: 3, All: 5})
+	o := newOpener(t, ConnLimits{Unknown: 20, Each: 3, All: 5})
 	other := o.open("192.0.2.1:1", false)
 	talking := o.open("192.0.2.9:1", true)
 	var flood []*Conn
@@ -112,7 +112,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 // TestKnownPartiesStay: a party that has shown who it is makes no room for strangers, has no
 // more than its part, and one that has gone makes room.
 func TestKnownPartiesStay(t *testing.T) {
-	o := newOpener(t, Limits{Unknown: 4, Each: 3, All: 5})
+	o := newOpener(t, ConnLimits{Unknown: 4, Each: 3, All: 5})
 	var alice []*Conn
 	for range 3 {
 		c := o.open("192.0.2.1:1", true)
@@ -155,7 +155,7 @@ func TestKnownPartiesStay(t *testing.T) {
 // TestClassesHavePlacesOfTheirOwn: users of one class, however many, keep no user of another class out,
 // and none of their own who has fewer connections.
 func TestClassesHavePlacesOfTheirOwn(t *testing.T) {
-	o := newOpener(t, Limits{Unknown: 4, Each: 4, All: 16})
+	o := newOpener(t, ConnLimits{Unknown: 4, Each: 4, All: 16})
 	var first *Conn
 	for user := range 8 {
 		for range 4 {
@@ -182,7 +182,7 @@ func TestClassesHavePlacesOfTheirOwn(t *testing.T) {
 // TestManyAddresses: of strangers with one connection each, those that the server waits for
 // make room before those that it works for, and none whose request is here as a whole does.
 func TestManyAddresses(t *testing.T) {
-	o := newOpener(t, Limits{Unknown: 20})
+	o := newOpener(t, ConnLimits{Unknown: 20})
 	works := o.open("192.0.2.1:1", true) // its handshake is being computed
 	asked := o.open("192.0.2.2:1", true)
 	asked.Asked()
@@ -209,7 +209,7 @@ func TestManyAddresses(t *testing.T) {
 // TestUsers: the connections of a user make room for each other, and where all places are
 // taken, those of the user with the most do.
 func TestUsers(t *testing.T) {
-	o := newOpener(t, Limits{Each: 4, All: 6})
+	o := newOpener(t, ConnLimits{Each: 4, All: 6})
 	gone := errors.New("gone")
 	o.l.users = func(c net.Conn) (string, error) {
 		user := c.(at).from

@@ -4,7 +4,7 @@
 // other out: connections that are open at once, attempts, and lines of the log about refusals.
 // All are counted by party: a user, an address, a member.
 //
-//	at := crowd.Listen(tcp, crowd.Limits{Unknown: 512, Each: 64, All: 256})
+//	at := crowd.Listen(tcp, crowd.ConnLimits{Unknown: 512, Each: 64, All: 256})
 //	conn, err := at.Accept()                           // a stranger's; another one's was closed to make room
 //	err = conn.(*crowd.Conn).Admit("view", "uid 1000") // it is alice's now, and makes room for no stranger
 //

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits are the most connections of a Listener that are open at once.
-type Limits struct {
+// ConnLimits are the most connections of a Listener that are open at once.
+type ConnLimits struct {
 	Unknown int // on which no party has shown who it is; those that have Asked have half as many beside
 	Each    int // of one party that has; 0 = as many as of all
 	All     int // of all parties of one class that have
@@ -23,7 +23,7 @@ type Limits struct {
 // Listener is a listener that bounds how many connections are open.
 type Listener struct {
 	net.Listener
-	limits Limits
+	limits ConnLimits
 	// Say, if it is set, is told from time to time how many connections had to make room, and
 	// whose the last of them was.
 	Say func(connections int, last string)
@@ -39,7 +39,7 @@ type Listener struct {
 // Listen returns a Listener around one that accepts. Strangers are counted by their address.
 // Of a TCP port the kernel hands a connection over once the client has said something: a flood
 // of connections that say nothing pushes out no client whose first packet is on its way.
-func Listen(ln net.Listener, most Limits) *Listener {
+func Listen(ln net.Listener, most ConnLimits) *Listener {
 	deferAccept(ln)
 	half := max(1, most.Unknown/2)
 	return &Listener{Listener: ln, limits: most, silent: pool{all: half}, spoken: pool{all: half}, asked: pool{all: half}, known: map[string]*pool{}}
@@ -61,7 +61,7 @@ func deferAccept(ln net.Listener) {
 
 // ListenUsers returns a Listener whose parties are known as soon as they connect. Of a party
 // with too many connections the oldest makes room for the newest.
-func ListenUsers(ln net.Listener, most Limits, party func(net.Conn) (string, error)) *Listener {
+func ListenUsers(ln net.Listener, most ConnLimits, party func(net.Conn) (string, error)) *Listener {
 	l := Listen(ln, most)
 	l.users = party
 	return l

@@ -32,8 +32,8 @@ import (
 	"weir/internal/core/wire"
 )
 
-// Message is a message that arrived.
-type Message struct {
+// Delivery is a message that arrived.
+type Delivery struct {
 	Subject wire.Subject // on which it arrived, without wildcards
 	ID      string       // as its publisher gave it
 	Data    []byte
@@ -41,7 +41,7 @@ type Message struct {
 
 // Handler takes a message. One that it returns an error for comes again after a
 // pause, and holds up those behind it: return nil for what will never be of use.
-type Handler func(ctx context.Context, m Message) error
+type Handler func(ctx context.Context, m Delivery) error
 
 // Bus is a connection to a bus. It is safe for use by several goroutines.
 type Bus interface {
@@ -134,7 +134,7 @@ func Pauses() *retry.Pauses { return retry.New(100*time.Millisecond, LongestPaus
 
 // Deliver hands a message to its handler until it takes it. It is false if ctx ended
 // before.
-func Deliver(ctx context.Context, m Message, handler Handler) bool {
+func Deliver(ctx context.Context, m Delivery, handler Handler) bool {
 	for pauses := Pauses(); handler(ctx, m) != nil; {
 		if !pauses.Wait(ctx) {
 			return false
@@ -152,7 +152,7 @@ func Once(many int, handler Handler) Handler {
 	}
 	seen := make(map[key]bool, many)
 	order := make([]key, 0, many)
-	return func(ctx context.Context, m Message) error {
+	return func(ctx context.Context, m Delivery) error {
 		k := key{m.Subject, m.ID}
 		if seen[k] {
 			return nil

@@ -37,8 +37,8 @@ func (b *bed) says(node string, topic wire.Topic, m wire.Message) {
 	if err != nil {
 		return // larger than the bus takes
 	}
-	handler := map[wire.Topic]func(context.Context, bus.Message) error{wire.Profiles: b.onProfile, wire.Heartbeats: b.onHeartbeat, wire.Reports: b.onReport}[topic]
-	if err := handler(b.t.Context(), bus.Message{Subject: subject, ID: "x", Data: data}); err != nil {
+	handler := map[wire.Topic]func(context.Context, bus.Delivery) error{wire.Profiles: b.onProfile, wire.Heartbeats: b.onHeartbeat, wire.Reports: b.onReport}[topic]
+	if err := handler(b.t.Context(), bus.Delivery{Subject: subject, ID: "x", Data: data}); err != nil {
 		b.t.Errorf("%s by %s would come again: %v", m.Kind(), node, err)
 	}
 }

@@ -255,7 +255,7 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 
 // order has a node put a policy into force, until it says that it has. The lock is held.
 func (m *Manager) order(c *change, node string, a wire.Apply, place string, now time.Time) error {
-	record := &moves.Apply{Apply: a, Node: node, Created: now.UTC(), Heard: now.UTC(), Sent: 1, Place: place}
+	record := &moves.PendingPolicy{Apply: a, Node: node, Created: now.UTC(), Heard: now.UTC(), Sent: 1, Place: place}
 	if err := m.send(c, node, a.ID, &record.Apply, now); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 // has to come again: a message that is forged or cannot be read never gets better.
 
 // open checks an envelope: who sent it, and that it was him.
-func (m *Manager) open(in bus.Message) (e wire.Envelope, node string, ok bool) {
+func (m *Manager) open(in bus.Delivery) (e wire.Envelope, node string, ok bool) {
 	_, node, ok = in.Subject.Split()
 	if !ok {
 		m.refuse(in, "", fmt.Errorf("no subject of a node"))
@@ -47,13 +47,13 @@ func (m *Manager) open(in bus.Message) (e wire.Envelope, node string, ok bool) {
 	return e, node, true
 }
 
-func (m *Manager) refuse(in bus.Message, from string, err error) {
+func (m *Manager) refuse(in bus.Delivery, from string, err error) {
 	m.refused.Add(1)
 	m.log.Warn("message refused", "subject", in.Subject, "from", from, "err", err)
 }
 
 // read decodes a message and checks that it speaks of its sender.
-func (m *Manager) read(in bus.Message, e wire.Envelope, msg wire.Message, of func() string) bool {
+func (m *Manager) read(in bus.Delivery, e wire.Envelope, msg wire.Message, of func() string) bool {
 	err := e.Read(msg)
 	if err == nil && of() != e.From {
 		err = fmt.Errorf("%w: a %s of %s by %s", wire.ErrForged, e.Kind, of(), e.From)
@@ -76,7 +76,7 @@ func (m *Manager) at(name string) *planning.Node {
 	return n
 }
 
-func (m *Manager) onHeartbeat(_ context.Context, in bus.Message) error {
+func (m *Manager) onHeartbeat(_ context.Context, in bus.Delivery) error {
 	e, name, ok := m.open(in)
 	if !ok {
 		return nil
@@ -102,7 +102,7 @@ func (m *Manager) onHeartbeat(_ context.Context, in bus.Message) error {
 	return nil
 }
 
-func (m *Manager) onProfile(_ context.Context, in bus.Message) error {
+func (m *Manager) onProfile(_ context.Context, in bus.Delivery) error {
 	e, name, ok := m.open(in)
 	if !ok {
 		return nil
@@ -139,7 +139,7 @@ func (m *Manager) relocate(mv *moves.Move) {
 	}
 }
 
-func (m *Manager) onReport(_ context.Context, in bus.Message) error {
+func (m *Manager) onReport(_ context.Context, in bus.Delivery) error {
 	e, name, ok := m.open(in)
 	if !ok {
 		return nil

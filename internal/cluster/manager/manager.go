@@ -83,8 +83,8 @@ type Manager struct {
 	mu        sync.Mutex
 	nodes     map[string]*planning.Node
 	moves     map[string]*moves.Move
-	places    map[string]*moves.Place
-	applies   map[string]*moves.Apply
+	places    map[string]*moves.RefusedMin
+	applies   map[string]*moves.PendingPolicy
 	orders    []order // not yet taken by the bus, in order
 	lastOrder uint64
 	changed   chan struct{} // closed when a move changes, and made anew

@@ -47,7 +47,7 @@ func (m *Manager) seek(r wire.PlaceRequest, now time.Time) (wire.PlaceAnswer, er
 	if err := m.allowed(p, seat, r, now); err != nil {
 		return wire.PlaceAnswer{}, err
 	}
-	record := &moves.Place{PlaceRequest: r, State: wire.PlaceMoving, Created: now.UTC(), To: p.Nodes[seat.Node].Name}
+	record := &moves.RefusedMin{PlaceRequest: r, State: wire.PlaceMoving, Created: now.UTC(), To: p.Nodes[seat.Node].Name}
 	c := &change{}
 	var list []*moves.Move
 	for i, o := range seat.Moves {
@@ -115,7 +115,7 @@ func placeWhy(p *planning.Problem, o optimize.Move, r wire.PlaceRequest) string 
 	return fmt.Sprintf("makes room for %s and its min of %s", r.Container, min)
 }
 
-func answer(p *planning.Problem, seat *optimize.Seat, record *moves.Place) wire.PlaceAnswer {
+func answer(p *planning.Problem, seat *optimize.Seat, record *moves.RefusedMin) wire.PlaceAnswer {
 	a := wire.PlaceAnswer{To: record.To}
 	if n := len(record.Moves); n > 0 {
 		a.Move = record.Moves[n-1]
@@ -164,7 +164,7 @@ func (m *Manager) advance(id string, now time.Time) {
 // settle has what a place was asked for put into force. Where the container has moved,
 // its target does that, by the grant of its move, and says so (arrived): no other node
 // is told to change something for what this one asked. The lock is held.
-func (m *Manager) settle(c *change, p, next *moves.Place, now time.Time) {
+func (m *Manager) settle(c *change, p, next *moves.RefusedMin, now time.Time) {
 	next.State = wire.PlaceApplying
 	var own *moves.Move
 	for _, id := range p.Moves {

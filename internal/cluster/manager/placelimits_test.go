@@ -115,7 +115,7 @@ func TestPlacesOfANode(t *testing.T) {
 		t.Errorf("%d places", len(b.places))
 	}
 	for i := range keepPlaces + keepPlaces/5 {
-		b.places[fmt.Sprint("old-", i)] = &moves.Place{PlaceRequest: wire.PlaceRequest{ID: fmt.Sprint("old-", i)}, State: wire.PlaceDone, Ended: b.now.Add(time.Duration(i))}
+		b.places[fmt.Sprint("old-", i)] = &moves.RefusedMin{PlaceRequest: wire.PlaceRequest{ID: fmt.Sprint("old-", i)}, State: wire.PlaceDone, Ended: b.now.Add(time.Duration(i))}
 	}
 	b.pass(0)
 	if len(b.places) != keepPlaces+placesOpen {

@@ -138,7 +138,7 @@ func planView(p *planning.Problem, plan optimize.Plan, s planning.Settings) api.
 }
 
 // loads returns what each node gives away with a placement.
-func loads(p *planning.Problem, at optimize.Placement) []api.NodeLoad {
+func loads(p *planning.Problem, at optimize.Assignment) []api.NodeLoad {
 	list := make([]api.NodeLoad, len(p.Nodes))
 	mins := make([]uint64, len(p.Nodes))
 	for c, n := range at {
@@ -154,7 +154,7 @@ func loads(p *planning.Problem, at optimize.Placement) []api.NodeLoad {
 	return list
 }
 
-func fit(p *planning.Problem, s optimize.Score, loads []api.NodeLoad) api.ClusterFit {
+func fit(p *planning.Problem, s optimize.Fitness, loads []api.NodeLoad) api.ClusterFit {
 	f := api.ClusterFit{S: s.S, Variance: map[string]float64{}, Peak: map[string]float64{}}
 	for r := range optimize.Resources {
 		f.Variance[r.String()], f.Peak[r.String()] = s.Variance[r], s.Peak[r]

@@ -119,14 +119,14 @@ func (m *Manager) forget(now time.Time) {
 			bucketPlaces.Put(&c.Change, p.ID, p)
 		}
 	}
-	var ended []*moves.Place
+	var ended []*moves.RefusedMin
 	for _, p := range m.places {
 		if p.Final() {
 			ended = append(ended, p)
 		}
 	}
 	if len(ended) > keepPlaces+keepPlaces/10 {
-		slices.SortFunc(ended, func(a, b *moves.Place) int { return cmp.Or(a.Ended.Compare(b.Ended), cmp.Compare(a.ID, b.ID)) })
+		slices.SortFunc(ended, func(a, b *moves.RefusedMin) int { return cmp.Or(a.Ended.Compare(b.Ended), cmp.Compare(a.ID, b.ID)) })
 		for _, p := range ended[:len(ended)-keepPlaces] {
 			bucketPlaces.Delete(&c.Change, p.ID)
 			delete(m.places, p.ID)

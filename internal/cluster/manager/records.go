@@ -10,10 +10,10 @@ import (
 
 // The buckets of the database beside those of package membership.
 const (
-	bucketMoves   statedir.Bucket[moves.Move]  = "moves"
-	bucketPlaces  statedir.Bucket[moves.Place] = "places"
-	bucketApplies statedir.Bucket[moves.Apply] = "applies"
-	bucketOrders  statedir.Bucket[order]       = "orders"
+	bucketMoves   statedir.Bucket[moves.Move]          = "moves"
+	bucketPlaces  statedir.Bucket[moves.RefusedMin]    = "places"
+	bucketApplies statedir.Bucket[moves.PendingPolicy] = "applies"
+	bucketOrders  statedir.Bucket[order]               = "orders"
 )
 
 var buckets = []string{string(bucketMoves), string(bucketPlaces), string(bucketApplies), string(bucketOrders)}

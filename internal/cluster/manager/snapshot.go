@@ -22,7 +22,7 @@ func (m *Manager) Snapshot(context.Context) (api.Snapshot, error) {
 	defer m.mu.Unlock()
 	now := m.clock.Now().UTC()
 	waiting, running := m.openMoves()
-	about := statedir.Manifest{Created: now, Weir: m.opts.Version, Moves: waiting + running}
+	about := statedir.SnapshotManifest{Created: now, Weir: m.opts.Version, Moves: waiting + running}
 	var data []byte
 	err := m.members.Still(func(nodes []string, authority [sha256.Size]byte) (err error) {
 		about.Nodes, about.Authority = nodes, hex.EncodeToString(authority[:])

@@ -73,7 +73,7 @@ func newStrangers(m *Manager) *strangers {
 
 // guarded returns the port for nodes: strangers make room for each other, members do not.
 func guarded(m *Manager, ln net.Listener) net.Listener {
-	at := crowd.Listen(ln, crowd.Limits{Unknown: gate.ConnectionsUnknown, Each: memberConnections, All: connections})
+	at := crowd.Listen(ln, crowd.ConnLimits{Unknown: gate.ConnectionsUnknown, Each: memberConnections, All: connections})
 	at.Say = func(n int, last string) {
 		m.log.Warn("connections without a certificate were closed, to make room", "connections", n, "last", last)
 	}

@@ -189,7 +189,7 @@ func (m *Manager) moveView(mv *moves.Move) api.Move {
 }
 
 // guarantee says what became of a min that a node refused.
-func guarantee(p *moves.Place) string {
+func guarantee(p *moves.RefusedMin) string {
 	min := policy.Rate(p.MinBps).String()
 	switch p.State {
 	case wire.PlaceDone:

@@ -14,7 +14,7 @@ import (
 const refusable = 20
 
 // Examination collects what a target does not accept.
-type Examination struct{ list []Finding }
+type Examination struct{ list []PreflightFinding }
 
 // Refuse notes a field with its value. rule is the key below cluster.accept that would
 // allow it, "" if none does.
@@ -39,10 +39,10 @@ func (x *Examination) Note(code, msg, remedy string) {
 }
 
 // Findings returns all findings, nil if everything is accepted.
-func (x *Examination) Findings() []Finding { return x.list }
+func (x *Examination) Findings() []PreflightFinding { return x.list }
 
 // NotAccepted is nil for no findings, else one definite answer with all of them.
-func NotAccepted(list []Finding) error {
+func NotAccepted(list []PreflightFinding) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -51,14 +51,14 @@ func NotAccepted(list []Finding) error {
 
 // Refusal is nil for no findings, else one definite answer with all of them: the step is not
 // taken.
-func Refusal(list []Finding) error {
+func Refusal(list []PreflightFinding) error {
 	if len(list) == 0 {
 		return nil
 	}
 	return &move.Error{Code: move.CodeRefused, Msg: joined(list)}
 }
 
-func joined(list []Finding) string {
+func joined(list []PreflightFinding) string {
 	texts := make([]string, len(list))
 	for i, f := range list {
 		texts[i] = f.String()

@@ -17,7 +17,7 @@ func TestCancelOrDecide(t *testing.T) {
 	d := Journals{Dir: t.TempDir()}
 	begin := func(id string) *Journal {
 		t.Helper()
-		j, err := d.Begin(Order{Move: id})
+		j, err := d.Begin(MoveSpec{Move: id})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -142,7 +142,7 @@ func TestWhatCannotMigrateIsSaid(t *testing.T) {
 			b.must(err)
 			defer b.Node("a").Remove(context.WithoutCancel(t.Context()), made.ID)
 			p := b.check("sub", "a", "b", migrate.Request{})
-			if !slices.ContainsFunc(p.Refusals(), func(f migrate.Finding) bool { return f.Code == c.code && f.Remedy != "" }) {
+			if !slices.ContainsFunc(p.Refusals(), func(f migrate.PreflightFinding) bool { return f.Code == c.code && f.Remedy != "" }) {
 				t.Errorf("not found: %v", p.Findings)
 			}
 		})

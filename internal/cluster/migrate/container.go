@@ -49,14 +49,14 @@ type Container struct {
 	ImageBytes  int64 `json:"image_bytes"`
 
 	Volumes     []Volume     `json:"volumes,omitempty"`
-	Binds       []Bind       `json:"binds,omitempty"`
+	Binds       []BindMount  `json:"binds,omitempty"`
 	Networks    []Network    `json:"networks,omitempty"`
 	Connections []Connection `json:"connections,omitempty"` // established, to elsewhere
 	Bound       []string     `json:"bound,omitempty"`       // addresses of its own that sockets are bound to, e.g. "tcp 172.17.0.2:80"
 	Ports       []string     `json:"ports,omitempty"`       // published, e.g. "0.0.0.0:8080/tcp"
 
 	// Obstacles lists the parts of its configuration that cannot be migrated.
-	Obstacles []Finding `json:"obstacles,omitempty"`
+	Obstacles []PreflightFinding `json:"obstacles,omitempty"`
 	// Config is the engine's own description, from which the copy is made.
 	Config json.RawMessage `json:"config,omitempty"`
 }
@@ -71,8 +71,8 @@ type Volume struct {
 	Bytes       int64             `json:"bytes"`
 }
 
-// Bind is a path of the host's in the container. It has to be on the target too.
-type Bind struct {
+// BindMount is a path of the host's in the container. It has to be on the target too.
+type BindMount struct {
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
 	Dir         bool   `json:"dir"`
@@ -92,8 +92,8 @@ type Connection struct {
 	Remote string `json:"remote"`
 }
 
-// Finding is something that a pre-flight found.
-type Finding struct {
+// PreflightFinding is something that a pre-flight found.
+type PreflightFinding struct {
 	Code    string `json:"code"` // e.g. "bind-missing"; stable, for scripts
 	Refuses bool   `json:"refuses"`
 	Node    string `json:"node,omitempty"` // whose trouble it is
@@ -102,7 +102,7 @@ type Finding struct {
 }
 
 // String returns the finding as one line.
-func (f Finding) String() string {
+func (f PreflightFinding) String() string {
 	text := f.Msg
 	if f.Node != "" {
 		text = f.Node + ": " + text
@@ -113,10 +113,10 @@ func (f Finding) String() string {
 	return text
 }
 
-func refuse(code, msg, remedy string) Finding {
-	return Finding{Code: code, Refuses: true, Msg: msg, Remedy: remedy}
+func refuse(code, msg, remedy string) PreflightFinding {
+	return PreflightFinding{Code: code, Refuses: true, Msg: msg, Remedy: remedy}
 }
 
-func warn(code, msg, remedy string) Finding {
-	return Finding{Code: code, Msg: msg, Remedy: remedy}
+func warn(code, msg, remedy string) PreflightFinding {
+	return PreflightFinding{Code: code, Msg: msg, Remedy: remedy}
 }

@@ -17,18 +17,18 @@ type Engine interface {
 	Kind() wire.EngineName
 	Facts(ctx context.Context) (Facts, error)
 	Describe(ctx context.Context, name string) (Container, error)
-	Lacking(ctx context.Context, o Order) ([]Finding, error)
+	Lacking(ctx context.Context, o MoveSpec) ([]PreflightFinding, error)
 	// Do knows every step. move.Confirm gives the copy its restart policy.
-	Do(ctx context.Context, step move.Step, o Order) (Outcome, error)
-	Send(ctx context.Context, p Part, o Order, w io.Writer) (Outcome, error)
-	Receive(ctx context.Context, p Part, o Order, r io.Reader) (Outcome, error)
+	Do(ctx context.Context, step move.Step, o MoveSpec) (StepOutcome, error)
+	Send(ctx context.Context, p Part, o MoveSpec, w io.Writer) (StepOutcome, error)
+	Receive(ctx context.Context, p Part, o MoveSpec, r io.Reader) (StepOutcome, error)
 	// Copy finds the container that was created for a migration, held or not; id is ""
 	// if there is none.
 	Copy(ctx context.Context, move string) (id string, running bool, err error)
 	// Hold stops a copy that was restored, as it is; Release lets it run. Either is
 	// satisfied if that is so already, and is a *move.Error if there is no copy that could run.
-	Hold(ctx context.Context, o Order) error
-	Release(ctx context.Context, o Order) error
+	Hold(ctx context.Context, o MoveSpec) error
+	Release(ctx context.Context, o MoveSpec) error
 	Close() error
 }
 

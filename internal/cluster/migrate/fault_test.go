@@ -197,11 +197,11 @@ func (n faulty) Describe(ctx context.Context, name string) (migrate.Container, e
 	return n.now().Describe(ctx, name)
 }
 
-func (n faulty) Lacking(ctx context.Context, o migrate.Order) ([]migrate.Finding, error) {
+func (n faulty) Lacking(ctx context.Context, o migrate.MoveSpec) ([]migrate.PreflightFinding, error) {
 	return n.now().Lacking(ctx, o)
 }
 
-func (n faulty) Do(ctx context.Context, step move.Step, o migrate.Order) (out migrate.Outcome, err error) {
+func (n faulty) Do(ctx context.Context, step move.Step, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	err = n.call(n.node, string(step), func() error {
 		out, err = n.now().Do(ctx, step, o)
 		return err
@@ -209,7 +209,7 @@ func (n faulty) Do(ctx context.Context, step move.Step, o migrate.Order) (out mi
 	return out, err
 }
 
-func (n faulty) Send(ctx context.Context, p migrate.Part, o migrate.Order, w io.Writer) (migrate.Outcome, error) {
+func (n faulty) Send(ctx context.Context, p migrate.Part, o migrate.MoveSpec, w io.Writer) (migrate.StepOutcome, error) {
 	n.mu.Lock()
 	breaks := n.breaks
 	n.breaks = false
@@ -220,7 +220,7 @@ func (n faulty) Send(ctx context.Context, p migrate.Part, o migrate.Order, w io.
 	return n.now().Send(ctx, p, o, w)
 }
 
-func (n faulty) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (out migrate.Outcome, err error) {
+func (n faulty) Receive(ctx context.Context, p migrate.Part, o migrate.MoveSpec, r io.Reader) (out migrate.StepOutcome, err error) {
 	err = n.call(n.node, "receive "+p.String(), func() error {
 		out, err = n.now().Receive(ctx, p, o, r)
 		return err

@@ -22,9 +22,9 @@ type orphaned struct {
 	cut *atomic.Bool
 }
 
-func (n orphaned) Do(ctx context.Context, step move.Step, o migrate.Order) (migrate.Outcome, error) {
+func (n orphaned) Do(ctx context.Context, step move.Step, o migrate.MoveSpec) (migrate.StepOutcome, error) {
 	if n.cut.Load() {
-		return migrate.Outcome{}, errFault
+		return migrate.StepOutcome{}, errFault
 	}
 	out, err := n.Node.Do(ctx, step, o)
 	if step == move.Restore && err == nil {

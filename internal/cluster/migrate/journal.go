@@ -43,10 +43,10 @@ const (
 type JournalEntry struct {
 	At       time.Time      `json:"at"`
 	Kind     Kind           `json:"kind"`
-	Order    *Order         `json:"order,omitempty"`
+	Order    *MoveSpec      `json:"order,omitempty"`
 	Node     string         `json:"node,omitempty"`
 	Step     string         `json:"step,omitempty"` // a Step, or "send " and a Part
-	Outcome  *Outcome       `json:"outcome,omitempty"`
+	Outcome  *StepOutcome   `json:"outcome,omitempty"`
 	Duration time.Duration  `json:"duration_ns,omitempty"`
 	Downtime time.Duration  `json:"downtime_ns,omitempty"`
 	State    wire.MoveState `json:"state,omitempty"`
@@ -71,7 +71,7 @@ var movePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
 var ErrBusy = errors.New("another process works with this migration")
 
 // Begin makes the journal of a new migration.
-func (d Journals) Begin(o Order) (*Journal, error) {
+func (d Journals) Begin(o MoveSpec) (*Journal, error) {
 	if !movePattern.MatchString(o.Move) {
 		return nil, fmt.Errorf("migration id %q: letters, digits and - are possible", o.Move)
 	}
@@ -216,7 +216,7 @@ func (j *Journal) Append(r JournalEntry) error {
 }
 
 // Order returns the order that the migration began with.
-func (j *Journal) Order() Order { return *j.records[0].Order }
+func (j *Journal) Order() MoveSpec { return *j.records[0].Order }
 
 // Entries returns all records so far.
 func (j *Journal) Entries() []JournalEntry { return j.records }
@@ -224,21 +224,21 @@ func (j *Journal) Entries() []JournalEntry { return j.records }
 // Close lets others work with the journal.
 func (j *Journal) Close() error { return j.file.Close() }
 
-// Phase says how a migration has to go on.
-type Phase int
+// ResumePhase says how a migration has to go on.
+type ResumePhase int
 
 // The phases of a migration, by what its journal says.
 const (
-	PhaseForward    Phase = iota // nothing is decided: it may go on, and after a crash it goes back
-	PhaseConfirming              // the target is to be asked until it answers
-	PhaseForgetting              // the target has it; the source is to be cleaned up
-	PhaseBack                    // the source is to have it
-	PhaseDiscarding              // the source has it; the target is to be cleaned up
+	PhaseForward    ResumePhase = iota // nothing is decided: it may go on, and after a crash it goes back
+	PhaseConfirming                    // the target is to be asked until it answers
+	PhaseForgetting                    // the target has it; the source is to be cleaned up
+	PhaseBack                          // the source is to have it
+	PhaseDiscarding                    // the source has it; the target is to be cleaned up
 	PhaseOver
 )
 
 // Phase returns the phase that the records lead to.
-func (j *Journal) Phase() Phase {
+func (j *Journal) Phase() ResumePhase {
 	phase := PhaseForward
 	for _, r := range j.records {
 		switch r.Kind {

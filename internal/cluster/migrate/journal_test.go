@@ -12,14 +12,14 @@ import (
 
 func TestAJournalIsReadAsItWasWritten(t *testing.T) {
 	d := Journals{Dir: filepath.Join(t.TempDir(), "new")}
-	o := Order{Move: "m-1", From: "a", To: "b", Lease: time.Second, Container: Container{Name: "web", Config: []byte(`{"x":1}`)}}
+	o := MoveSpec{Move: "m-1", From: "a", To: "b", Lease: time.Second, Container: Container{Name: "web", Config: []byte(`{"x":1}`)}}
 	j, err := d.Begin(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	phases := []struct {
 		kind Kind
-		want Phase
+		want ResumePhase
 	}{
 		{KindStep, PhaseForward}, {KindDone, PhaseForward}, {KindConfirm, PhaseConfirming}, {KindRollback, PhaseBack},
 		{KindThawed, PhaseDiscarding}, {KindEnd, PhaseOver},
@@ -71,7 +71,7 @@ func TestAJournalIsReadAsItWasWritten(t *testing.T) {
 
 func TestAJournalSurvivesACrashInALine(t *testing.T) {
 	d := Journals{Dir: t.TempDir()}
-	j, err := d.Begin(Order{Move: "m-1", From: "a", To: "b"})
+	j, err := d.Begin(MoveSpec{Move: "m-1", From: "a", To: "b"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestAJournalSurvivesACrashInALine(t *testing.T) {
 
 func TestAJournalsNameIsNoPath(t *testing.T) {
 	for _, move := range []string{"", "../x", "a/b", "-x", "a b"} {
-		if _, err := (Journals{Dir: t.TempDir()}).Begin(Order{Move: move}); err == nil {
+		if _, err := (Journals{Dir: t.TempDir()}).Begin(MoveSpec{Move: move}); err == nil {
 			t.Errorf("id %q was taken", move)
 		}
 	}

@@ -364,7 +364,7 @@ type abandoned struct {
 	gone chan bool
 }
 
-func (n abandoned) Do(ctx context.Context, step move.Step, o migrate.Order) (migrate.Outcome, error) {
+func (n abandoned) Do(ctx context.Context, step move.Step, o migrate.MoveSpec) (migrate.StepOutcome, error) {
 	if step != move.Freeze {
 		return n.Node.Do(ctx, step, o)
 	}

@@ -107,12 +107,12 @@ func openEngine() (migrate.Engine, error) {
 // permissive is a guard that permits every call.
 type permissive struct{}
 
-func (permissive) Describe(*remote.Warrant, string) error       { return nil }
-func (permissive) Lacking(*remote.Warrant, migrate.Order) error { return nil }
-func (permissive) Admit(*remote.Warrant) error                  { return nil }
-func (permissive) Copy(string) error                            { return nil }
-func (permissive) Take(_ remote.Verb, _ move.Step, _ string, o migrate.Order) (remote.Passage, error) {
-	return remote.Passage{Order: o, Done: func(_ migrate.Outcome, err error) error { return err }}, nil
+func (permissive) Describe(*remote.Warrant, string) error          { return nil }
+func (permissive) Lacking(*remote.Warrant, migrate.MoveSpec) error { return nil }
+func (permissive) Admit(*remote.Warrant) error                     { return nil }
+func (permissive) Copy(string) error                               { return nil }
+func (permissive) Take(_ remote.Verb, _ move.Step, _ string, o migrate.MoveSpec) (remote.Passage, error) {
+	return remote.Passage{Order: o, Done: func(_ migrate.StepOutcome, err error) error { return err }}, nil
 }
 
 func (m *machine) must(err error) {

@@ -115,7 +115,7 @@ func (n hitNode) Facts(ctx context.Context) (migrate.Facts, error) {
 func (n hitNode) Describe(ctx context.Context, name string) (migrate.Container, error) {
 	return n.m.now().Describe(ctx, name)
 }
-func (n hitNode) Lacking(ctx context.Context, o migrate.Order) ([]migrate.Finding, error) {
+func (n hitNode) Lacking(ctx context.Context, o migrate.MoveSpec) ([]migrate.PreflightFinding, error) {
 	return n.m.now().Lacking(ctx, o)
 }
 
@@ -148,7 +148,7 @@ func (s *struck) revived() {
 	s.dead = make(chan bool)
 }
 
-func (n hitNode) Do(_ context.Context, step move.Step, o migrate.Order) (out migrate.Outcome, err error) {
+func (n hitNode) Do(_ context.Context, step move.Step, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	agent := n.m.now()
 	err = n.call(string(step), func(ctx context.Context) error {
 		out, err = agent.Do(ctx, step, o)
@@ -157,11 +157,11 @@ func (n hitNode) Do(_ context.Context, step move.Step, o migrate.Order) (out mig
 	return out, err
 }
 
-func (n hitNode) Send(_ context.Context, p migrate.Part, o migrate.Order, w io.Writer) (out migrate.Outcome, err error) {
+func (n hitNode) Send(_ context.Context, p migrate.Part, o migrate.MoveSpec, w io.Writer) (out migrate.StepOutcome, err error) {
 	return n.m.now().Send(n.life, p, o, w)
 }
 
-func (n hitNode) Receive(_ context.Context, p migrate.Part, o migrate.Order, r io.Reader) (out migrate.Outcome, err error) {
+func (n hitNode) Receive(_ context.Context, p migrate.Part, o migrate.MoveSpec, r io.Reader) (out migrate.StepOutcome, err error) {
 	agent := n.m.now()
 	err = n.call("send "+p.String(), func(ctx context.Context) error {
 		out, err = agent.Receive(ctx, p, o, r)

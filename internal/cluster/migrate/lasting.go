@@ -16,7 +16,7 @@ var passing = []string{"same-node", "paused", "not-running", "disk", "tcp", "tcp
 // Lasting returns the code of the refusal in an error that stays until the container or a
 // node is changed, "" if there is none.
 func Lasting(err error) string {
-	var found *RefusedError
+	var found *PreflightError
 	if errors.As(err, &found) {
 		for _, f := range found.Findings {
 			if f.Refuses && !slices.Contains(passing, f.Code) {

@@ -11,7 +11,7 @@ const (
 )
 
 // announced returns how many bytes the pre-flight found in a part.
-func (o Order) announced(p Part) int64 {
+func (o MoveSpec) announced(p Part) int64 {
 	c := o.Container
 	volumes := func(name string) (sum int64) {
 		for _, v := range c.Volumes {
@@ -43,4 +43,4 @@ func sane(bytes int64) int64 { return min(max(bytes, 0), mostOfAnything) }
 
 // Limit returns how many bytes a part may have once it is unpacked. The source
 // announced them; a target that did not hold it to that could be filled by it.
-func (o Order) Limit(p Part) int64 { return growth*o.announced(p) + growthBytes }
+func (o MoveSpec) Limit(p Part) int64 { return growth*o.announced(p) + growthBytes }

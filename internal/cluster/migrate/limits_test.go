@@ -9,7 +9,7 @@ import (
 
 func TestAPartIsHeldToWhatWasAnnounced(t *testing.T) {
 	const mib = 1 << 20
-	o := Order{Container: Container{MemoryBytes: 100 * mib, LayerBytes: 10 * mib, ImageBytes: 1000 * mib,
+	o := MoveSpec{Container: Container{MemoryBytes: 100 * mib, LayerBytes: 10 * mib, ImageBytes: 1000 * mib,
 		Volumes: []Volume{{Name: "a", Bytes: mib}, {Name: "b", Bytes: 2 * mib}}}}
 	for _, c := range []struct {
 		part Part
@@ -24,7 +24,7 @@ func TestAPartIsHeldToWhatWasAnnounced(t *testing.T) {
 		}
 	}
 	for _, made := range []int64{math.MaxInt64, math.MinInt64, -1} {
-		o := Order{Container: Container{MemoryBytes: made, LayerBytes: made, ImageBytes: made, Volumes: []Volume{{Name: "a", Bytes: made}}}}
+		o := MoveSpec{Container: Container{MemoryBytes: made, LayerBytes: made, ImageBytes: made, Volumes: []Volume{{Name: "a", Bytes: made}}}}
 		for _, kind := range []PartKind{PartImage, PartExport, PartLayer, PartCheckpoint, PartArchive} {
 			if got := o.Limit(Part{Kind: kind}); got < growthBytes || got > 1<<53 {
 				t.Errorf("%s of %d bytes: %d", kind, made, got)

@@ -41,7 +41,7 @@ type incoming struct {
 
 	Fate  move.State `json:"fate"`
 	Until time.Time  `json:"until"` // end of the probation
-	Order Order      `json:"order"`
+	Order MoveSpec   `json:"order"`
 }
 
 // forgetCopies is how long a node remembers what became of a copy, in case an order
@@ -108,7 +108,7 @@ func (l *Local) Describe(ctx context.Context, name string) (Container, error) {
 }
 
 // Lacking returns the engine's findings about an order, with this node's name.
-func (l *Local) Lacking(ctx context.Context, o Order) ([]Finding, error) {
+func (l *Local) Lacking(ctx context.Context, o MoveSpec) ([]PreflightFinding, error) {
 	list, err := l.engine.Lacking(ctx, o)
 	for i := range list {
 		list[i].Node = l.name
@@ -137,13 +137,13 @@ func (l *Local) named(err error) error {
 }
 
 // Send writes a part of a container.
-func (l *Local) Send(ctx context.Context, p Part, o Order, w io.Writer) (Outcome, error) {
+func (l *Local) Send(ctx context.Context, p Part, o MoveSpec, w io.Writer) (StepOutcome, error) {
 	out, err := l.engine.Send(ctx, p, o, w)
 	return out, l.named(err)
 }
 
 // Receive takes a part of a container.
-func (l *Local) Receive(ctx context.Context, p Part, o Order, r io.Reader) (out Outcome, err error) {
+func (l *Local) Receive(ctx context.Context, p Part, o MoveSpec, r io.Reader) (out StepOutcome, err error) {
 	_, err = l.may(l.fate(o.Move), move.Receive, o)
 	if err == nil {
 		out, err = l.engine.Receive(ctx, p, o, r)
@@ -152,7 +152,7 @@ func (l *Local) Receive(ctx context.Context, p Part, o Order, r io.Reader) (out 
 }
 
 // Do takes a step.
-func (l *Local) Do(ctx context.Context, step move.Step, o Order) (out Outcome, err error) {
+func (l *Local) Do(ctx context.Context, step move.Step, o MoveSpec) (out StepOutcome, err error) {
 	if !movePattern.MatchString(o.Move) {
 		return out, l.named(&move.Error{Code: move.CodeRefused, Msg: fmt.Sprintf("migration id %q", o.Move)})
 	}
@@ -177,7 +177,7 @@ func (l *Local) Do(ctx context.Context, step move.Step, o Order) (out Outcome, e
 func (l *Local) Knows(move string) bool { return l.fate(move) != "" }
 
 // may asks what may be done about a copy with a fate.
-func (l *Local) may(fate move.State, step move.Step, o Order) (again bool, err error) {
+func (l *Local) may(fate move.State, step move.Step, o MoveSpec) (again bool, err error) {
 	c := move.Question{By: move.Copies, Step: step, State: fate, Move: o.Move, Container: o.Container.Name}
 	c.Note(l.files.Damaged(o.Move), move.Damaged)
 	return c.Take()
@@ -196,7 +196,7 @@ func (l *Local) fate(id string) move.State {
 }
 
 // copyOf returns the record of a copy, locked, and makes it if there is none.
-func (l *Local) copyOf(o Order) *incoming {
+func (l *Local) copyOf(o MoveSpec) *incoming {
 	l.mu.Lock()
 	c := l.copies[o.Move]
 	if c == nil {
@@ -211,7 +211,7 @@ func (l *Local) copyOf(o Order) *incoming {
 // restore brings the copy back, on probation and held: it does not run before it is
 // confirmed, whatever becomes of this process or of the network. The clock starts
 // before it could run.
-func (l *Local) restore(ctx context.Context, o Order) (out Outcome, err error) {
+func (l *Local) restore(ctx context.Context, o MoveSpec) (out StepOutcome, err error) {
 	c := l.copyOf(o)
 	defer c.mu.Unlock()
 	if again, err := l.may(c.Fate, move.Restore, o); again || err != nil {
@@ -303,7 +303,7 @@ func (l *Local) watch(c *incoming) {
 
 // confirm makes the copy the container. The confirmation is on disk before any
 // caller learns of it.
-func (l *Local) confirm(ctx context.Context, o Order) (out Outcome, err error) {
+func (l *Local) confirm(ctx context.Context, o MoveSpec) (out StepOutcome, err error) {
 	c := l.copyOf(o)
 	defer c.mu.Unlock()
 	if _, err := l.may(c.Fate, move.Confirm, o); err != nil {
@@ -327,13 +327,13 @@ func (l *Local) confirm(ctx context.Context, o Order) (out Outcome, err error) {
 }
 
 // keep lets a confirmed copy run.
-func (l *Local) keep(ctx context.Context, o Order) (Outcome, error) {
+func (l *Local) keep(ctx context.Context, o MoveSpec) (StepOutcome, error) {
 	if err := l.engine.Release(ctx, o); err != nil {
-		return Outcome{}, err
+		return StepOutcome{}, err
 	}
 	id, _, err := l.engine.Copy(ctx, o.Move)
 	if err != nil {
-		return Outcome{}, err
+		return StepOutcome{}, err
 	}
 	out, err := l.engine.Do(ctx, move.Confirm, o)
 	out.Copy = id
@@ -341,7 +341,7 @@ func (l *Local) keep(ctx context.Context, o Order) (Outcome, error) {
 }
 
 // discard ends the copy for good.
-func (l *Local) discard(ctx context.Context, o Order) (out Outcome, err error) {
+func (l *Local) discard(ctx context.Context, o MoveSpec) (out StepOutcome, err error) {
 	c := l.copyOf(o)
 	defer c.mu.Unlock()
 	if _, err := l.may(c.Fate, move.Discard, o); err != nil {
@@ -385,7 +385,7 @@ func (l *Local) set(c *incoming, f move.State) error {
 
 // shorten drops the description of a copy that has ended: what comes late brings its own.
 func (c *incoming) shorten() {
-	c.Order = Order{Move: c.Order.Move, From: c.Order.From, Container: Container{Name: c.Order.Container.Name}}
+	c.Order = MoveSpec{Move: c.Order.Move, From: c.Order.From, Container: Container{Name: c.Order.Container.Name}}
 }
 
 // forgetLater has the end of a copy forgotten when no order for it can come any more.

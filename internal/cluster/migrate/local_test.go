@@ -22,8 +22,8 @@ import (
 type obedient struct{ migrate.Engine }
 
 func (obedient) Close() error { return nil }
-func (obedient) Do(context.Context, move.Step, migrate.Order) (migrate.Outcome, error) {
-	return migrate.Outcome{}, nil
+func (obedient) Do(context.Context, move.Step, migrate.MoveSpec) (migrate.StepOutcome, error) {
+	return migrate.StepOutcome{}, nil
 }
 
 // TestEndedCopiesAreForgotten: of a copy that was discarded a node keeps its fate without
@@ -42,7 +42,7 @@ func TestEndedCopiesAreForgotten(t *testing.T) {
 					return l
 				}
 				l := open()
-				o := migrate.Order{Move: "m-1", From: "a", To: "b", Container: migrate.Container{Name: "web", Config: json.RawMessage(`"` + strings.Repeat("x", 1<<16) + `"`)}}
+				o := migrate.MoveSpec{Move: "m-1", From: "a", To: "b", Container: migrate.Container{Name: "web", Config: json.RawMessage(`"` + strings.Repeat("x", 1<<16) + `"`)}}
 				if _, err := l.Do(t.Context(), move.Discard, o); err != nil {
 					t.Fatal(err)
 				}
@@ -76,7 +76,7 @@ type slow struct {
 	held     *atomic.Bool
 }
 
-func (e slow) Hold(context.Context, migrate.Order) error {
+func (e slow) Hold(context.Context, migrate.MoveSpec) error {
 	if time.Now().Before(e.restored) {
 		return &move.Error{Code: move.CodeGone, Msg: "the copy is no more"}
 	}
@@ -90,7 +90,7 @@ func (slow) Copy(context.Context, string) (string, bool, error) { return "", fal
 // there before the engine has done so. The copy is held all the same.
 func TestALateRestoreIsHeld(t *testing.T) {
 	dir := t.TempDir()
-	o := migrate.Order{Move: "m-1", From: "a", To: "b", Lease: 30 * time.Second, Container: migrate.Container{Name: "web"}}
+	o := migrate.MoveSpec{Move: "m-1", From: "a", To: "b", Lease: 30 * time.Second, Container: migrate.Container{Name: "web"}}
 	synctest.Test(t, func(t *testing.T) {
 		e := slow{restored: time.Now().Add(2 * time.Second), held: &atomic.Bool{}}
 		l, err := migrate.NewLocal("b", e, dir, slog.New(slog.DiscardHandler))
@@ -130,7 +130,7 @@ func TestDamagedCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	o := migrate.Order{Move: "m-1", Container: migrate.Container{Name: "web"}}
+	o := migrate.MoveSpec{Move: "m-1", Container: migrate.Container{Name: "web"}}
 	for _, step := range []move.Step{move.Create, move.Restore, move.Confirm, move.Discard} {
 		if _, err := l.Do(t.Context(), step, o); err == nil || move.CodeOf(err) != "" {
 			t.Errorf("%s: %v", step, err)

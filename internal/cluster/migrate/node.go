@@ -24,14 +24,14 @@ type Node interface {
 	// Describe finds a container by its name or a prefix of its id; move.CodeNoContainer.
 	Describe(ctx context.Context, name string) (Container, error)
 	// Lacking says what the node lacks as the target of this order. Nothing is changed.
-	Lacking(ctx context.Context, o Order) ([]Finding, error)
+	Lacking(ctx context.Context, o MoveSpec) ([]PreflightFinding, error)
 	// Do takes one step of an order.
-	Do(ctx context.Context, step move.Step, o Order) (Outcome, error)
+	Do(ctx context.Context, step move.Step, o MoveSpec) (StepOutcome, error)
 	// Send writes a part of the frozen container, packed. It fails if it is not whole.
-	Send(ctx context.Context, p Part, o Order, w io.Writer) (Outcome, error)
+	Send(ctx context.Context, p Part, o MoveSpec, w io.Writer) (StepOutcome, error)
 	// Receive takes what Send wrote. r ends with an error other than io.EOF if the
 	// sender failed; then nothing of it counts.
-	Receive(ctx context.Context, p Part, o Order, r io.Reader) (Outcome, error)
+	Receive(ctx context.Context, p Part, o MoveSpec, r io.Reader) (StepOutcome, error)
 }
 
 // Part is something that travels from node to node.
@@ -62,9 +62,9 @@ func (p Part) String() string {
 	return string(p.Kind)
 }
 
-// Order says which container to migrate, and how. Both nodes get the whole of it
+// MoveSpec says which container to migrate, and how. Both nodes get the whole of it
 // with each call, so that they need remember nothing.
-type Order struct {
+type MoveSpec struct {
 	Move      string        `json:"move"` // id of the migration; letters, digits and -
 	Container Container     `json:"container"`
 	From      string        `json:"from"`
@@ -105,9 +105,9 @@ const (
 // Approaches lists the approaches that a caller can ask for.
 var Approaches = []Approach{ApproachExport, ApproachCommit, ApproachLayer, ApproachBundle}
 
-// Outcome says what a step has done. Bytes counts what crossed the network, Raw what that
+// StepOutcome says what a step has done. Bytes counts what crossed the network, Raw what that
 // was before it was packed; 0 where nothing travels, -1 where it was not counted.
-type Outcome struct {
+type StepOutcome struct {
 	Bytes int64  `json:"bytes,omitempty"`
 	Raw   int64  `json:"raw_bytes,omitempty"`
 	Note  string `json:"note,omitempty"` // for people, e.g. "already there"

@@ -17,7 +17,7 @@ type Committed struct {
 
 // Needed returns the parts without which a copy must not be restored, by their
 // names, sorted.
-func (o Order) Needed() []string {
+func (o MoveSpec) Needed() []string {
 	var list []string
 	switch o.Approach {
 	case ApproachBundle:
@@ -38,7 +38,7 @@ func (o Order) Needed() []string {
 }
 
 // Parts returns the names of all parts that may travel for an order, sorted.
-func (o Order) Parts() []string {
+func (o MoveSpec) Parts() []string {
 	list := o.Needed()
 	if o.Approach != ApproachExport {
 		list = append(list, string(PartImage))

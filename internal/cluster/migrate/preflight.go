@@ -25,14 +25,14 @@ type Request struct {
 
 // Plan is a request that was looked at: the order, and what was found.
 type Plan struct {
-	Order    Order     `json:"order"`
-	Source   Facts     `json:"source"`
-	Target   Facts     `json:"target"`
-	Findings []Finding `json:"findings,omitempty"`
+	Order    MoveSpec           `json:"order"`
+	Source   Facts              `json:"source"`
+	Target   Facts              `json:"target"`
+	Findings []PreflightFinding `json:"findings,omitempty"`
 }
 
 // Refusals returns the findings that forbid the migration.
-func (p Plan) Refusals() (list []Finding) {
+func (p Plan) Refusals() (list []PreflightFinding) {
 	for _, f := range p.Findings {
 		if f.Refuses {
 			list = append(list, f)
@@ -47,16 +47,16 @@ func (p Plan) Err() error {
 	if len(refusals) == 0 {
 		return nil
 	}
-	return &RefusedError{Container: p.Order.Container.Name, To: p.Order.To, Findings: refusals}
+	return &PreflightError{Container: p.Order.Container.Name, To: p.Order.To, Findings: refusals}
 }
 
-// RefusedError says that nothing was touched, and why.
-type RefusedError struct {
+// PreflightError says that nothing was touched, and why.
+type PreflightError struct {
 	Container, To string
-	Findings      []Finding
+	Findings      []PreflightFinding
 }
 
-func (e *RefusedError) Error() string {
+func (e *PreflightError) Error() string {
 	lines := make([]string, len(e.Findings))
 	for i, f := range e.Findings {
 		lines[i] = fmt.Sprintf("%s cannot migrate to %s: %s", e.Container, e.To, f)
@@ -97,7 +97,7 @@ func Check(ctx context.Context, source, target Node, r Request) (Plan, error) {
 	}
 	o.PreCopy = ahead(p)
 	o.Lease = leaseBase + time.Duration(o.Container.MemoryBytes/leaseBytes)*time.Second
-	var lacking []Finding
+	var lacking []PreflightFinding
 	if p.Source.Engine == p.Target.Engine { // else it would be asked about what it does not know
 		if lacking, err = target.Lacking(ctx, *o); err != nil {
 			return p, fmt.Errorf("%s: %w", target.Name(), err)
@@ -121,9 +121,9 @@ func choose(p Plan) Approach {
 }
 
 // examine compares the two nodes and the container. Pure.
-func examine(p Plan) (list []Finding) {
-	add := func(f Finding) { list = append(list, f) }
-	on := func(node string, f Finding) {
+func examine(p Plan) (list []PreflightFinding) {
+	add := func(f PreflightFinding) { list = append(list, f) }
+	on := func(node string, f PreflightFinding) {
 		f.Node = node
 		list = append(list, f)
 	}
@@ -179,7 +179,7 @@ func examine(p Plan) (list []Finding) {
 func engineName(f Facts) string { return strings.TrimSpace(string(f.Engine) + " " + f.EngineVersion) }
 
 // examineNode returns what a node lacks whichever end it is.
-func examineNode(f Facts) (list []Finding) {
+func examineNode(f Facts) (list []PreflightFinding) {
 	switch {
 	case f.CRIU == "":
 		list = append(list, refuse("criu-missing", "CRIU cannot be run there ("+f.CRIUTrouble+")", "install CRIU "+oldestCRIU+" or later: scripts/deps cluster"))
@@ -198,7 +198,7 @@ func examineNode(f Facts) (list []Finding) {
 }
 
 // examineApproach returns what the nodes lack for an approach.
-func examineApproach(p Plan) (list []Finding) {
+func examineApproach(p Plan) (list []PreflightFinding) {
 	o := p.Order
 	switch o.Approach {
 	case ApproachLayer:
@@ -229,7 +229,7 @@ func examineApproach(p Plan) (list []Finding) {
 }
 
 // examineNetwork is about sockets that a restore could not bring back.
-func examineNetwork(p Plan) (list []Finding) {
+func examineNetwork(p Plan) (list []PreflightFinding) {
 	o, c := p.Order, p.Order.Container
 	moves := len(c.Networks) > 0 // the address goes with it
 	for _, n := range c.Networks {

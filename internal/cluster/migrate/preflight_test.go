@@ -15,7 +15,7 @@ func good() Plan {
 		Runtime: "runc", StorageDriver: "overlay2", Cgroups: "1", CRIU: "4.2.1", Checkpoints: true, FreeBytes: 1 << 30,
 	}
 	return Plan{
-		Order: Order{Move: "m", From: "a", To: "b", Approach: ApproachLayer, Container: Container{
+		Order: MoveSpec{Move: "m", From: "a", To: "b", Approach: ApproachLayer, Container: Container{
 			Name: "web", Running: true, MemoryBytes: 10 << 20, LayerBytes: 1 << 20, ImageBytes: 100 << 20, Layers: 3,
 			Networks: []Network{{Name: "bridge", Driver: "bridge", IP: "172.17.0.2"}},
 		}},

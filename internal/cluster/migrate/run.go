@@ -19,7 +19,7 @@ type Progress struct {
 	Node     string        `json:"node"`
 	Step     string        `json:"step"`
 	Done     bool          `json:"done"`
-	Outcome  Outcome       `json:"outcome"`
+	Outcome  StepOutcome   `json:"outcome"`
 	Duration time.Duration `json:"duration_ns"` // so far, or in all
 	Down     bool          `json:"down"`        // the container does not run meanwhile
 	Err      string        `json:"error,omitempty"`
@@ -50,7 +50,7 @@ const (
 
 // run is one migration under way.
 type run struct {
-	Order
+	MoveSpec
 	source, target Node
 	journal        *Journal
 	report         func(Progress)
@@ -105,7 +105,7 @@ func newRun(source, target Node, j *Journal, report func(Progress)) *run {
 		report = func(Progress) {}
 	}
 	o := j.Order()
-	m := &run{Order: o, source: source, target: target, journal: j, report: report, began: time.Now(),
+	m := &run{MoveSpec: o, source: source, target: target, journal: j, report: report, began: time.Now(),
 		frozen: j.frozen(), result: Result{Move: o.Move, State: wire.MoveRunning, Approach: o.Approach}}
 	for _, r := range j.Entries() { // of a life before this one
 		m.result.Downtime = max(m.result.Downtime, r.Downtime)
@@ -209,10 +209,10 @@ func (m *run) image(ctx context.Context) error {
 
 // do has a node take a step.
 func (m *run) do(ctx context.Context, n Node, step move.Step, limit time.Duration) error {
-	return m.take(n, string(step), func() (Outcome, error) {
+	return m.take(n, string(step), func() (StepOutcome, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		out, err := n.Do(ctx, step, m.Order)
+		out, err := n.Do(ctx, step, m.MoveSpec)
 		if err == nil {
 			m.remember(step, out)
 		}
@@ -221,7 +221,7 @@ func (m *run) do(ctx context.Context, n Node, step move.Step, limit time.Duratio
 }
 
 // remember keeps which image the source has made, for the target to take that one.
-func (m *run) remember(step move.Step, out Outcome) {
+func (m *run) remember(step move.Step, out StepOutcome) {
 	switch step {
 	case move.Commit:
 		m.Committed = &Committed{ImageID: out.ImageID}
@@ -237,13 +237,13 @@ func (m *run) transfer(ctx context.Context, p Part) error {
 	began := time.Now()
 	progress := func(bytes int64) {
 		m.report(Progress{Move: m.Move, Node: m.target.Name(), Step: "send " + p.String(), Down: !m.frozen.IsZero(),
-			Outcome: Outcome{Bytes: bytes}, Duration: time.Since(began)})
+			Outcome: StepOutcome{Bytes: bytes}, Duration: time.Since(began)})
 	}
-	return m.take(m.target, "send "+p.String(), func() (Outcome, error) { return pipe(ctx, m.source, m.target, p, m.Order, progress) })
+	return m.take(m.target, "send "+p.String(), func() (StepOutcome, error) { return pipe(ctx, m.source, m.target, p, m.MoveSpec, progress) })
 }
 
 // take writes a step down, takes it, and writes down what came of it.
-func (m *run) take(n Node, step string, f func() (Outcome, error)) error {
+func (m *run) take(n Node, step string, f func() (StepOutcome, error)) error {
 	if err := m.journal.Append(JournalEntry{Kind: KindStep, Node: n.Name(), Step: step}); err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (m *run) take(n Node, step string, f func() (Outcome, error)) error {
 }
 
 // tell takes a step, reports it, and returns what the journal is to say of it.
-func (m *run) tell(n Node, step string, f func() (Outcome, error)) (JournalEntry, error) {
+func (m *run) tell(n Node, step string, f func() (StepOutcome, error)) (JournalEntry, error) {
 	p := Progress{Move: m.Move, Node: n.Name(), Step: step, Down: !m.frozen.IsZero()}
 	m.report(p)
 	began := time.Now()
@@ -277,7 +277,7 @@ func (m *run) tell(n Node, step string, f func() (Outcome, error)) (JournalEntry
 // pipe connects what one node sends with what the other receives. Either's failure
 // ends both, and so does a stream that stands still. progress is told now and then how
 // many bytes were sent, never after pipe has returned.
-func pipe(ctx context.Context, source, target Node, p Part, o Order, progress func(bytes int64)) (Outcome, error) {
+func pipe(ctx context.Context, source, target Node, p Part, o MoveSpec, progress func(bytes int64)) (StepOutcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r, w := io.Pipe()

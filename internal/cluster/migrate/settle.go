@@ -171,7 +171,7 @@ func (m *run) note(r JournalEntry) {
 func (m *run) try(ctx context.Context, n Node, step move.Step, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	r, err := m.tell(n, string(step), func() (Outcome, error) { return n.Do(ctx, step, m.Order) })
+	r, err := m.tell(n, string(step), func() (StepOutcome, error) { return n.Do(ctx, step, m.MoveSpec) })
 	if r.Outcome.Note != "" && step == move.Thaw {
 		m.result.Warning = r.Outcome.Note
 	}

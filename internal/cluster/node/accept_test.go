@@ -69,7 +69,7 @@ func TestRefusalsAreRemembered(t *testing.T) {
 	c.world.put("a", "web")
 	c.world.put("a", "db")
 	c.world.mu.Lock()
-	c.world.lack = map[string][]migrate.Finding{"web": {{Code: "not-accepted", Refuses: true, Node: "b", Msg: "CapAdd is NET_ADMIN, which this node does not accept from others"}},
+	c.world.lack = map[string][]migrate.PreflightFinding{"web": {{Code: "not-accepted", Refuses: true, Node: "b", Msg: "CapAdd is NET_ADMIN, which this node does not accept from others"}},
 		"db": {{Code: "disk", Refuses: true, Node: "b", Msg: "no room"}}}
 	c.world.mu.Unlock()
 	c.up(2)

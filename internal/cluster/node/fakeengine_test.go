@@ -23,9 +23,9 @@ type world struct {
 	has  map[string]map[string]bool // node, container, running
 	fail map[move.Step]error        // a step that fails
 	slow map[move.Step]chan struct{}
-	hide map[string]chan struct{}     // containers that are not described before this is closed
-	lack map[string][]migrate.Finding // what nodes lack for a container
-	copy map[string]string            // container, by move
+	hide map[string]chan struct{}              // containers that are not described before this is closed
+	lack map[string][]migrate.PreflightFinding // what nodes lack for a container
+	copy map[string]string                     // container, by move
 	// stubborn are steps that go on when their caller has gone, until the gate opens.
 	stubborn map[move.Step]chan struct{}
 	// late are steps whose caller is told that they were cut off, and that are done all
@@ -97,13 +97,13 @@ func (e engine) Describe(ctx context.Context, name string) (migrate.Container, e
 	return migrate.Container{ID: "id-" + name, Name: name, Engine: "docker", Running: running, Image: "img", ImageID: "sha256:1"}, nil
 }
 
-func (e engine) Lacking(_ context.Context, o migrate.Order) ([]migrate.Finding, error) {
+func (e engine) Lacking(_ context.Context, o migrate.MoveSpec) ([]migrate.PreflightFinding, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.lack[o.Container.Name], nil
 }
 
-func (e engine) Do(ctx context.Context, step move.Step, o migrate.Order) (migrate.Outcome, error) {
+func (e engine) Do(ctx context.Context, step move.Step, o migrate.MoveSpec) (migrate.StepOutcome, error) {
 	e.mu.Lock()
 	gate, stubborn, late, failure := e.slow[step], e.stubborn[step], e.late[step], e.fail[step]
 	e.mu.Unlock()
@@ -113,23 +113,23 @@ func (e engine) Do(ctx context.Context, step move.Step, o migrate.Order) (migrat
 	if late != nil {
 		<-ctx.Done()
 		go func() { <-late; e.did(step, o) }()
-		return migrate.Outcome{}, ctx.Err()
+		return migrate.StepOutcome{}, ctx.Err()
 	}
 	if gate != nil {
 		select {
 		case <-gate:
 		case <-ctx.Done():
-			return migrate.Outcome{}, ctx.Err()
+			return migrate.StepOutcome{}, ctx.Err()
 		}
 	}
 	if failure != nil {
-		return migrate.Outcome{}, failure
+		return migrate.StepOutcome{}, failure
 	}
 	return e.did(step, o), nil
 }
 
 // did notes what a step has done.
-func (e engine) did(step move.Step, o migrate.Order) migrate.Outcome {
+func (e engine) did(step move.Step, o migrate.MoveSpec) migrate.StepOutcome {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.has[e.node] == nil {
@@ -138,9 +138,9 @@ func (e engine) did(step move.Step, o migrate.Order) migrate.Outcome {
 	name := o.Container.Name
 	switch step {
 	case move.Commit:
-		return migrate.Outcome{ImageID: "sha256:" + strings.Repeat("2", 64)}
+		return migrate.StepOutcome{ImageID: "sha256:" + strings.Repeat("2", 64)}
 	case move.Push:
-		return migrate.Outcome{Digest: "sha256:" + strings.Repeat("3", 64)}
+		return migrate.StepOutcome{Digest: "sha256:" + strings.Repeat("3", 64)}
 	case move.Freeze:
 		e.has[e.node][name] = false
 	case move.PullImage:
@@ -156,29 +156,29 @@ func (e engine) did(step move.Step, o migrate.Order) migrate.Outcome {
 		delete(e.copy, o.Move)
 		delete(e.brought, o.Move)
 	}
-	return migrate.Outcome{}
+	return migrate.StepOutcome{}
 }
 
-func (e engine) Send(_ context.Context, p migrate.Part, _ migrate.Order, w io.Writer) (migrate.Outcome, error) {
+func (e engine) Send(_ context.Context, p migrate.Part, _ migrate.MoveSpec, w io.Writer) (migrate.StepOutcome, error) {
 	text := strings.Repeat("x", 1<<20)
 	n, err := io.WriteString(w, p.String()+text)
-	return migrate.Outcome{Bytes: int64(n)}, err
+	return migrate.StepOutcome{Bytes: int64(n)}, err
 }
 
-func (e engine) Receive(_ context.Context, p migrate.Part, o migrate.Order, r io.Reader) (migrate.Outcome, error) {
+func (e engine) Receive(_ context.Context, p migrate.Part, o migrate.MoveSpec, r io.Reader) (migrate.StepOutcome, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
-		return migrate.Outcome{}, err
+		return migrate.StepOutcome{}, err
 	}
 	if !strings.HasPrefix(string(text), p.String()) || len(text) != len(p.String())+1<<20 {
-		return migrate.Outcome{}, fmt.Errorf("a part of %d bytes", len(text))
+		return migrate.StepOutcome{}, fmt.Errorf("a part of %d bytes", len(text))
 	}
 	if p.Kind == migrate.PartImage {
 		e.mu.Lock()
 		e.brought[o.Move] = append(e.brought[o.Move], "image")
 		e.mu.Unlock()
 	}
-	return migrate.Outcome{Bytes: int64(len(text))}, nil
+	return migrate.StepOutcome{Bytes: int64(len(text))}, nil
 }
 
 func (e engine) Copy(_ context.Context, move string) (string, bool, error) {
@@ -192,5 +192,5 @@ func (e engine) Copy(_ context.Context, move string) (string, bool, error) {
 }
 
 // Hold and Release: a container of the world's does not care.
-func (engine) Hold(context.Context, migrate.Order) error    { return nil }
-func (engine) Release(context.Context, migrate.Order) error { return nil }
+func (engine) Hold(context.Context, migrate.MoveSpec) error    { return nil }
+func (engine) Release(context.Context, migrate.MoveSpec) error { return nil }

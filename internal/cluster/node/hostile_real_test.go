@@ -154,22 +154,22 @@ func (c *changeable) Facts(ctx context.Context) (migrate.Facts, error) { return 
 func (c *changeable) Describe(ctx context.Context, name string) (migrate.Container, error) {
 	return c.now().Describe(ctx, name)
 }
-func (c *changeable) Lacking(ctx context.Context, o migrate.Order) ([]migrate.Finding, error) {
+func (c *changeable) Lacking(ctx context.Context, o migrate.MoveSpec) ([]migrate.PreflightFinding, error) {
 	return c.now().Lacking(ctx, o)
 }
-func (c *changeable) Do(ctx context.Context, step move.Step, o migrate.Order) (migrate.Outcome, error) {
+func (c *changeable) Do(ctx context.Context, step move.Step, o migrate.MoveSpec) (migrate.StepOutcome, error) {
 	return c.now().Do(ctx, step, o)
 }
-func (c *changeable) Send(ctx context.Context, p migrate.Part, o migrate.Order, w io.Writer) (migrate.Outcome, error) {
+func (c *changeable) Send(ctx context.Context, p migrate.Part, o migrate.MoveSpec, w io.Writer) (migrate.StepOutcome, error) {
 	return c.now().Send(ctx, p, o, w)
 }
-func (c *changeable) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (migrate.Outcome, error) {
+func (c *changeable) Receive(ctx context.Context, p migrate.Part, o migrate.MoveSpec, r io.Reader) (migrate.StepOutcome, error) {
 	return c.now().Receive(ctx, p, o, r)
 }
 func (c *changeable) Copy(ctx context.Context, move string) (string, bool, error) {
 	return c.now().Copy(ctx, move)
 }
-func (c *changeable) Hold(ctx context.Context, o migrate.Order) error { return c.now().Hold(ctx, o) }
-func (c *changeable) Release(ctx context.Context, o migrate.Order) error {
+func (c *changeable) Hold(ctx context.Context, o migrate.MoveSpec) error { return c.now().Hold(ctx, o) }
+func (c *changeable) Release(ctx context.Context, o migrate.MoveSpec) error {
 	return c.now().Release(ctx, o)
 }

@@ -57,13 +57,13 @@ func (c *cluster) seal(key ed25519.PrivateKey, node string, m wire.Message) []by
 }
 
 // orderOf describes a container of the world's as the order of a move.
-func orderOf(move, container, from, to string) migrate.Order {
-	return migrate.Order{Move: move, From: from, To: to, Approach: migrate.ApproachLayer, Lease: time.Minute,
+func orderOf(move, container, from, to string) migrate.MoveSpec {
+	return migrate.MoveSpec{Move: move, From: from, To: to, Approach: migrate.ApproachLayer, Lease: time.Minute,
 		Container: migrate.Container{ID: "id-" + container, Name: container, Engine: "docker", Running: true, Image: "img", ImageID: "sha256:1"}}
 }
 
 // granted returns a proposal with the grant for it.
-func granted(o migrate.Order, deadline time.Time) (wire.Grant, []byte) {
+func granted(o migrate.MoveSpec, deadline time.Time) (wire.Grant, []byte) {
 	text, err := json.Marshal(warrant.Proposal{Order: o})
 	if err != nil {
 		panic(err)

@@ -30,12 +30,12 @@ type hostileMove struct {
 	t      *testing.T
 	a, b   *testNode
 	client *http.Client
-	order  migrate.Order
+	order  migrate.MoveSpec
 	grant  []byte
 }
 
 // move begins a move of web from a to b with a grant of the manager's.
-func (c *cluster) hostileMove(a, b *testNode, o migrate.Order) *hostileMove {
+func (c *cluster) hostileMove(a, b *testNode, o migrate.MoveSpec) *hostileMove {
 	c.t.Helper()
 	c.t.Cleanup(func() {
 		if c.t.Failed() {

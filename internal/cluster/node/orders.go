@@ -17,7 +17,7 @@ import (
 
 // onOrder takes an order of the manager. An error would make it come again; an
 // order that is forged or wrong never gets better.
-func (n *Node) onOrder(ctx context.Context, in bus.Message) error {
+func (n *Node) onOrder(ctx context.Context, in bus.Delivery) error {
 	e, err := n.members.Verify(in.Data, in.Subject)
 	if err != nil {
 		n.opts.standing.refused(move.WhyForged)

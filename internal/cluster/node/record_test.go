@@ -65,7 +65,7 @@ func TestMovesAreRecorded(t *testing.T) {
 	}
 	before := len(target)
 	stranger := nodes["a"].moves.Target(wire.Move{To: "b", Address: nodes["b"].listener.Addr().String()}, []byte("nonsense"))
-	if _, err := stranger.Do(t.Context(), move.Create, migrate.Order{Move: "m"}); err == nil {
+	if _, err := stranger.Do(t.Context(), move.Create, migrate.MoveSpec{Move: "m"}); err == nil {
 		t.Error("a step without an order was done")
 	}
 	target = read(logs["b"])

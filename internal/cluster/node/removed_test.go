@@ -66,7 +66,7 @@ func TestRemovedNodeCommandsNobody(t *testing.T) {
 	}
 	again := a.moves.Target(wire.Move{To: "b", Address: b.listener.Addr().String()}, c.genuine("m2"))
 	for _, step := range []move.Step{move.Create, move.Discard, move.Confirm} {
-		if _, err := again.Do(t.Context(), step, migrate.Order{Move: "m2", From: "a", To: "b", Container: migrate.Container{Name: "web"}}); err == nil {
+		if _, err := again.Do(t.Context(), step, migrate.MoveSpec{Move: "m2", From: "a", To: "b", Container: migrate.Container{Name: "web"}}); err == nil {
 			t.Errorf("%s of a removed node was served", step)
 		}
 	}

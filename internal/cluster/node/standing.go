@@ -122,12 +122,12 @@ func (m *Member) Look(s *event.Sight) {
 	switch now.State {
 	case api.MemberConnected:
 	case api.MemberRefused:
-		s.Report(event.ManagerLost, event.Finding{Subject: about, Text: text, Remedy: "make a token there (weir manager token create) and start the agent with it, or take cluster.manager out of weir.yaml"})
+		s.Report(event.ManagerLost, event.Condition{Subject: about, Text: text, Remedy: "make a token there (weir manager token create) and start the agent with it, or take cluster.manager out of weir.yaml"})
 	default:
-		s.Report(event.ManagerLost, event.Finding{Subject: about, Text: text, Remedy: "see that the manager runs (weir manager status, there) and can be reached from here"})
+		s.Report(event.ManagerLost, event.Condition{Subject: about, Text: text, Remedy: "see that the manager runs (weir manager status, there) and can be reached from here"})
 	}
 	if end := now.CertificateEnds; !end.IsZero() && s.At.After(end) {
-		s.Report(event.BadCertificate, event.Finding{Subject: event.Subject{Type: event.Certificate, Name: membership.IdentityDir(m.opts.Dir)},
+		s.Report(event.BadCertificate, event.Condition{Subject: event.Subject{Type: event.Certificate, Name: membership.IdentityDir(m.opts.Dir)},
 			Text: "this node's certificate ended " + end.Format(time.RFC3339), Remedy: "see that the clock is right; then remove the folder and join again with a new token"})
 	}
 }

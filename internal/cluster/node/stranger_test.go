@@ -208,13 +208,13 @@ func listening(t *testing.T) *house {
 // far was taken for root.
 type countedGuard struct{ calls *atomic.Int64 }
 
-func (g countedGuard) Describe(*remote.Warrant, string) error       { g.calls.Add(1); return nil }
-func (g countedGuard) Lacking(*remote.Warrant, migrate.Order) error { g.calls.Add(1); return nil }
-func (g countedGuard) Admit(*remote.Warrant) error                  { g.calls.Add(1); return nil }
-func (g countedGuard) Copy(string) error                            { g.calls.Add(1); return nil }
-func (g countedGuard) Take(remote.Verb, move.Step, string, migrate.Order) (remote.Passage, error) {
+func (g countedGuard) Describe(*remote.Warrant, string) error          { g.calls.Add(1); return nil }
+func (g countedGuard) Lacking(*remote.Warrant, migrate.MoveSpec) error { g.calls.Add(1); return nil }
+func (g countedGuard) Admit(*remote.Warrant) error                     { g.calls.Add(1); return nil }
+func (g countedGuard) Copy(string) error                               { g.calls.Add(1); return nil }
+func (g countedGuard) Take(remote.Verb, move.Step, string, migrate.MoveSpec) (remote.Passage, error) {
 	g.calls.Add(1)
-	return remote.Passage{Before: &migrate.Outcome{}}, nil
+	return remote.Passage{Before: &migrate.StepOutcome{}}, nil
 }
 
 // knocks are what came of many requests, by place.

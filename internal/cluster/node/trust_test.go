@@ -202,13 +202,13 @@ func TestMigrationsNeedAnOrder(t *testing.T) {
 	for name, r := range map[string]struct {
 		order wire.Move
 		key   *testNode // signs in the manager's name; nil = the manager itself
-		call  migrate.Order
+		call  migrate.MoveSpec
 		words string
 	}{
-		"self-made":      {wire.Move{ID: "m", Container: "web", From: "a", To: "b"}, a, migrate.Order{Move: "m"}, "not signed by manager"},
-		"another target": {wire.Move{ID: "m", Container: "web", From: "a", To: "x"}, nil, migrate.Order{Move: "m"}, "from a to x"},
+		"self-made":      {wire.Move{ID: "m", Container: "web", From: "a", To: "b"}, a, migrate.MoveSpec{Move: "m"}, "not signed by manager"},
+		"another target": {wire.Move{ID: "m", Container: "web", From: "a", To: "x"}, nil, migrate.MoveSpec{Move: "m"}, "from a to x"},
 		"another move": {wire.Move{ID: "m", Container: "web", From: "a", To: "b", Deadline: time.Now().Add(time.Minute)}, nil,
-			migrate.Order{Move: "m", From: "a", To: "b", Container: migrate.Container{Name: "db"}}, "about another move"},
+			migrate.MoveSpec{Move: "m", From: "a", To: "b", Container: migrate.Container{Name: "db"}}, "about another move"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			own, err := pki.LoadIdentity(filepath.Join(c.opts.Dir, "own"))

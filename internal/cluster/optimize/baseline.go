@@ -20,7 +20,7 @@ var Strategies = []Strategy{Spread, BinPack, Random}
 // yet; where they are now does not count. One that fits nowhere is put where most
 // room would be for anything: on the node with the fewest containers. Pinned ones
 // are where they are.
-func (p *Problem) Launch(by Strategy, seed uint64) Placement {
+func (p *Problem) Launch(by Strategy, seed uint64) Assignment {
 	s := newState(p, p.Initial())
 	for n := range s.nodes { // empty the cluster
 		s.nodes[n].list, s.nodes[n].min = s.nodes[n].list[:0], 0

@@ -63,7 +63,7 @@ func Genetic(p *Problem, o GeneticOptions) Plan {
 	plan := p.Plan(g.run())
 	plan.Tried = g.tried
 	if o.MaxMoves > 0 && len(plan.Moves) > o.MaxMoves {
-		at := append(Placement(nil), g.initial...)
+		at := append(Assignment(nil), g.initial...)
 		for _, m := range plan.Moves[:o.MaxMoves] {
 			at[m.Container] = m.To
 		}
@@ -81,7 +81,7 @@ type genetic struct {
 	units   []Vector
 	open    []int32
 	cost    []float64
-	initial Placement
+	initial Assignment
 	tried   int
 	x       []Vector // room for a chromosome's utilisations
 	counts  []int
@@ -93,7 +93,7 @@ type chromosome struct {
 	s, d, f float64
 }
 
-func (g *genetic) run() Placement {
+func (g *genetic) run() Assignment {
 	g.x, g.counts = make([]Vector, len(g.p.Nodes)), make([]int, len(g.p.Nodes))
 	now, next := make([]chromosome, g.Population), make([]chromosome, g.Population)
 	for i := range now {
@@ -123,7 +123,7 @@ func (g *genetic) run() Placement {
 			break
 		}
 	}
-	best := make(Placement, len(g.initial))
+	best := make(Assignment, len(g.initial))
 	for c, n := range now[0].genes {
 		best[c] = int(n)
 	}

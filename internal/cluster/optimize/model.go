@@ -136,12 +136,12 @@ func (p *Problem) Check() error {
 	return nil
 }
 
-// Placement has the index of a node for each container: the paper's chromosome.
-type Placement []int
+// Assignment has the index of a node for each container: the paper's chromosome.
+type Assignment []int
 
 // Initial returns the placement of now.
-func (p *Problem) Initial() Placement {
-	at := make(Placement, len(p.Containers))
+func (p *Problem) Initial() Assignment {
+	at := make(Assignment, len(p.Containers))
 	for i := range p.Containers {
 		at[i] = p.Containers[i].Node
 	}

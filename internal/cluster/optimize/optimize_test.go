@@ -120,7 +120,7 @@ func TestChangingPlaces(t *testing.T) {
 	for i, memory := range []float64{6e9, 2e9, 5e9, 3e9} {
 		p.Containers[i].Demand[Memory] = memory
 	}
-	plan := p.Plan(Placement{1, 0, 0, 1})
+	plan := p.Plan(Assignment{1, 0, 0, 1})
 	if len(plan.Moves) != 0 || !slices.Equal(plan.Dropped, []int{0, 2}) || plan.After.S != plan.Before.S {
 		t.Errorf("%+v", plan)
 	}
@@ -129,7 +129,7 @@ func TestChangingPlaces(t *testing.T) {
 // TestOrder makes room first.
 func TestOrder(t *testing.T) {
 	p := cluster(3, "0:3", "1:2", "2:0")
-	plan := p.Plan(Placement{1, 2, 2}) // c0 onto n1, which c1 has to leave before
+	plan := p.Plan(Assignment{1, 2, 2}) // c0 onto n1, which c1 has to leave before
 	if len(plan.Moves) != 2 || plan.Moves[0].Container != 1 || plan.Moves[1].Container != 0 {
 		t.Errorf("%+v", plan.Moves)
 	}
@@ -174,7 +174,7 @@ func TestLaunch(t *testing.T) {
 	}
 	p = cluster(3, "0:1", "0:1", "0:1", "2:1")
 	p.Containers[3].Pinned = true
-	if at := p.Launch(BinPack, 1); !slices.Equal(at, Placement{2, 2, 2, 2}) {
+	if at := p.Launch(BinPack, 1); !slices.Equal(at, Assignment{2, 2, 2, 2}) {
 		t.Errorf("binpack: %v, want all with the pinned one", at)
 	}
 	different := map[string]bool{}

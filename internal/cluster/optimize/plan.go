@@ -25,10 +25,10 @@ const None Resource = -1
 
 // Plan is the proposal of an algorithm.
 type Plan struct {
-	Placement Placement // at its end
-	Moves     []Move    // in the order in which they are to be made
-	Before    Score
-	After     Score
+	Placement Assignment // at its end
+	Moves     []Move     // in the order in which they are to be made
+	Before    Fitness
+	After     Fitness
 	// Dropped are containers that the algorithm would have moved, too, but that do
 	// not fit where it wanted them, in no order of the moves.
 	Dropped []int
@@ -41,7 +41,7 @@ type Plan struct {
 // node is overfilled at any point; a container for which there is room may be moved
 // earlier to make room. Where two containers want to change places and neither node
 // has room for both, one of them stays.
-func (p *Problem) Plan(wanted Placement) Plan {
+func (p *Problem) Plan(wanted Assignment) Plan {
 	initial := p.Initial()
 	s := newState(p, initial)
 	plan := Plan{Before: p.Score(initial)}

@@ -2,8 +2,8 @@
 
 package optimize
 
-// Score says how good a placement is.
-type Score struct {
+// Fitness says how good a placement is.
+type Fitness struct {
 	// S is the stability metric by the problem's measure.
 	S float64
 	// Variance has the part of each resource in S.
@@ -44,7 +44,7 @@ func (p *Problem) units() []Vector {
 }
 
 // loads returns the demands on each node, added up.
-func (p *Problem) loads(at Placement) []Vector {
+func (p *Problem) loads(at Assignment) []Vector {
 	list := make([]Vector, len(p.Nodes))
 	for c, n := range at {
 		for r, v := range p.Containers[c].Demand {
@@ -55,13 +55,13 @@ func (p *Problem) loads(at Placement) []Vector {
 }
 
 // Score computes everything from scratch; the searches do not use it.
-func (p *Problem) Score(at Placement) Score {
+func (p *Problem) Score(at Assignment) Fitness {
 	units, loads := p.units(), p.loads(at)
 	counts := make([]int, len(p.Nodes))
 	for _, n := range at {
 		counts[n]++
 	}
-	var s Score
+	var s Fitness
 	x := make([]Vector, len(p.Nodes))
 	for n := range loads {
 		for r := range loads[n] {

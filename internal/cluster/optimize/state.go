@@ -21,7 +21,7 @@ import (
 // beginning: the two terms stay small, and nothing is lost to rounding.
 type state struct {
 	p      *Problem
-	at     Placement
+	at     Assignment
 	nodes  []nodeState
 	demand []Vector // of each container, side by side: this is where the time goes
 	home   []int32  // of each container, where it is now in the problem
@@ -55,9 +55,9 @@ type groupOn struct{ group, node int32 }
 // refreshAfter is after how many changes sum and squares are added up anew.
 const refreshAfter = 4096
 
-func newState(p *Problem, at Placement) *state {
+func newState(p *Problem, at Assignment) *state {
 	s := &state{
-		p: p, at: append(Placement(nil), at...), nodes: make([]nodeState, len(p.Nodes)),
+		p: p, at: append(Assignment(nil), at...), nodes: make([]nodeState, len(p.Nodes)),
 		where: make([]int32, len(p.Containers)), group: make([]int32, len(p.Containers)), engine: make([]int32, len(p.Containers)),
 		held: map[groupOn]int{}, cost: make([]float64, len(p.Containers)), reciprocal: make([]float64, len(p.Containers)+1),
 	}

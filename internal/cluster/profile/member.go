@@ -17,7 +17,7 @@ type member struct {
 	pid      int
 	files    files
 	netDev   string // "" if its network is the host's
-	limits   wire.Limits
+	limits   wire.CgroupLimits
 	samples  int
 	before   counters
 	io       map[int]counters // of its processes, where they are asked one by one
@@ -281,7 +281,7 @@ func (f *files) pressure(r *reader, now *counters) (known bool) {
 	return true
 }
 
-func (f *files) limits(r *reader) (l wire.Limits) {
+func (f *files) limits(r *reader) (l wire.CgroupLimits) {
 	if f.counts {
 		if text, ok := r.file(f.unified + "/memory.max"); ok {
 			l.MemoryBytes = limited(number(text)) // "max" is no number

@@ -28,11 +28,11 @@ type Container struct {
 	ChangedBytes uint64
 	// Traffic has Weir's counters; nil if there are none: then the devices in its
 	// network namespace are asked.
-	Traffic *Traffic
+	Traffic *NetBytes
 }
 
-// Traffic is bytes since some moment.
-type Traffic struct{ Transmitted, Received uint64 }
+// NetBytes is bytes since some moment.
+type NetBytes struct{ Transmitted, Received uint64 }
 
 // Link is a device of the node that its containers share.
 type Link struct {

@@ -67,7 +67,7 @@ func TestVersions(t *testing.T) {
 			if u.Pressure = nil; u != want {
 				t.Errorf("%+v\nwant %+v", u, want)
 			}
-			if p.Sequence != 2 || p.IntervalSeconds != 5 || c.Limits != (wire.Limits{CPUCores: 1.5, MemoryBytes: tt.memory}) ||
+			if p.Sequence != 2 || p.IntervalSeconds != 5 || c.Limits != (wire.CgroupLimits{CPUCores: 1.5, MemoryBytes: tt.memory}) ||
 				c.Name != "web" || c.Image != "nginx" || c.Labels["a"] != "b" || c.Policy.MinBps != 5 || c.ChangedBytes != 9 || c.ID != one {
 				t.Errorf("%+v", p)
 			}
@@ -190,11 +190,11 @@ func TestNetworks(t *testing.T) {
 	if u := s.Sample(began.Add(time.Second), list).Containers[0].Usage; u.NetworkTransmitBps != 0 {
 		t.Errorf("the host's traffic counts as the container's: %v", u.NetworkTransmitBps)
 	}
-	list[0].Traffic = &Traffic{Transmitted: 1e6, Received: 2e6} // counted by Weir from now on
+	list[0].Traffic = &NetBytes{Transmitted: 1e6, Received: 2e6} // counted by Weir from now on
 	if u := s.Sample(began.Add(2*time.Second), list).Containers[0].Usage; u.NetworkTransmitBps != 0 {
 		t.Errorf("all that was ever sent counts: %v", u.NetworkTransmitBps)
 	}
-	list[0].Traffic = &Traffic{Transmitted: 1.5e6, Received: 2e6}
+	list[0].Traffic = &NetBytes{Transmitted: 1.5e6, Received: 2e6}
 	if u := s.Sample(began.Add(3*time.Second), list).Containers[0].Usage; u.NetworkTransmitBps != 4e6 || u.NetworkReceiveBps != 0 {
 		t.Errorf("%v %v", u.NetworkTransmitBps, u.NetworkReceiveBps)
 	}

@@ -32,11 +32,11 @@ type File struct {
 	// Alpha of the fitness, DefaultAlpha if it is left out.
 	Alpha *float64 `yaml:"alpha"`
 	// Above leaves alone nodes that use at most this part of each resource, 0 = none.
-	Above      float64            `yaml:"above"`
-	Nodes      []NodeGroup        `yaml:"nodes"`
-	Import     string             `yaml:"programs_file"` // another file's programs
-	Programs   map[string]Program `yaml:"programs"`
-	Containers []ContainerGroup   `yaml:"containers"`
+	Above      float64                  `yaml:"above"`
+	Nodes      []NodeGroup              `yaml:"nodes"`
+	Import     string                   `yaml:"programs_file"` // another file's programs
+	Programs   map[string]ProgramDemand `yaml:"programs"`
+	Containers []ContainerGroup         `yaml:"containers"`
 	// CountMoves lets all moves cost the same, as in the paper.
 	CountMoves bool `yaml:"count_moves"`
 }
@@ -54,8 +54,8 @@ type NodeGroup struct {
 	Closed  bool    `yaml:"closed"`
 }
 
-// Program describes what a container demands.
-type Program struct {
+// ProgramDemand describes what a container demands.
+type ProgramDemand struct {
 	CPU     float64 `yaml:"cpu_cores"`
 	Memory  float64 `yaml:"memory_bytes"`
 	BlockIO float64 `yaml:"block_io_bytes_per_second"`
@@ -99,7 +99,7 @@ func Parse(name string, data []byte, read func(name string) ([]byte, error)) (*F
 	for program, p := range imported.Programs {
 		if _, own := f.Programs[program]; !own {
 			if f.Programs == nil {
-				f.Programs = map[string]Program{}
+				f.Programs = map[string]ProgramDemand{}
 			}
 			f.Programs[program] = p
 		}

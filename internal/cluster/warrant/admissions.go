@@ -61,13 +61,13 @@ var _ remote.Guard = (*Admissions)(nil)
 
 // admitted is a move that was admitted: what was granted, and what was done of it.
 type admitted struct {
-	Grant  wire.Grant                 `json:"grant"`
-	Order  migrate.Order              `json:"order"`  // as the grant has the hash of
-	Source bool                       `json:"source"` // this node is; else the target
-	Begun  time.Time                  `json:"begun"`
-	Heard  time.Time                  `json:"heard"`
-	Done   map[string]migrate.Outcome `json:"done,omitempty"` // steps and parts that have succeeded
-	End    move.State                 `json:"end,omitempty"`  // that this node's part came to
+	Grant  wire.Grant                     `json:"grant"`
+	Order  migrate.MoveSpec               `json:"order"`  // as the grant has the hash of
+	Source bool                           `json:"source"` // this node is; else the target
+	Begun  time.Time                      `json:"begun"`
+	Heard  time.Time                      `json:"heard"`
+	Done   map[string]migrate.StepOutcome `json:"done,omitempty"` // steps and parts that have succeeded
+	End    move.State                     `json:"end,omitempty"`  // that this node's part came to
 
 	doing map[string]bool
 }
@@ -80,10 +80,10 @@ func (m *admitted) shorten() {
 		return
 	}
 	o, c := m.Order, m.Order.Container
-	m.Order = migrate.Order{Move: o.Move, From: o.From, To: o.To, Approach: o.Approach,
+	m.Order = migrate.MoveSpec{Move: o.Move, From: o.From, To: o.To, Approach: o.Approach,
 		Container: migrate.Container{ID: c.ID, Name: c.Name, Engine: c.Engine, ImageID: c.ImageID}}
 	m.Grant.Parts, m.Grant.Change = nil, nil
-	maps.DeleteFunc(m.Done, func(what string, _ migrate.Outcome) bool { return move.Step(what).Leads() == "" })
+	maps.DeleteFunc(m.Done, func(what string, _ migrate.StepOutcome) bool { return move.Step(what).Leads() == "" })
 }
 
 // Open reads what a former process knew. It makes the files that are not there yet.
@@ -220,7 +220,7 @@ func (l *Admissions) Describe(w *remote.Warrant, name string) error {
 }
 
 // Lacking implements remote.Guard.
-func (l *Admissions) Lacking(w *remote.Warrant, o migrate.Order) error {
+func (l *Admissions) Lacking(w *remote.Warrant, o migrate.MoveSpec) error {
 	return l.preflight(remote.Lacking, w, o.Move, func(p permission, c *move.Question) error {
 		c.Note(p.move.To != p.node, move.OtherEnd)
 		c.Note(o.Move != p.move.ID || o.Container.Name != p.move.Container || o.From != p.move.From || o.To != p.move.To, move.Foreign)
@@ -294,10 +294,10 @@ func (l *Admissions) admit(w *remote.Warrant) error {
 
 // begin notes that a step or part is under way. What it returns is told how that ended,
 // and writes it down. The lock is held.
-func (l *Admissions) begin(m *admitted, what string, end move.State) func(migrate.Outcome, error) error {
+func (l *Admissions) begin(m *admitted, what string, end move.State) func(migrate.StepOutcome, error) error {
 	m.doing[what] = true
 	m.Heard = l.opts.Now().UTC()
-	return func(out migrate.Outcome, err error) error {
+	return func(out migrate.StepOutcome, err error) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(m.doing, what)
@@ -307,7 +307,7 @@ func (l *Admissions) begin(m *admitted, what string, end move.State) func(migrat
 		next := *m
 		next.Done = maps.Clone(m.Done)
 		if next.Done == nil {
-			next.Done = map[string]migrate.Outcome{}
+			next.Done = map[string]migrate.StepOutcome{}
 		}
 		next.Done[what], next.End = out, cmp.Or(m.End, end)
 		next.shorten()

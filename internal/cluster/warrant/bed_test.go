@@ -28,10 +28,10 @@ import (
 type fakeEngine struct {
 	mu    sync.Mutex
 	asked []string
-	order migrate.Order // of the last call that had one
+	order migrate.MoveSpec // of the last call that had one
 }
 
-func (e *fakeEngine) note(o migrate.Order, format string, args ...any) {
+func (e *fakeEngine) note(o migrate.MoveSpec, format string, args ...any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.asked, e.order = append(e.asked, fmt.Sprintf(format, args...)), o
@@ -49,36 +49,36 @@ func (e *fakeEngine) Facts(context.Context) (migrate.Facts, error) {
 	return migrate.Facts{Engine: "docker"}, nil // nothing that has to be permitted
 }
 func (e *fakeEngine) Describe(_ context.Context, name string) (migrate.Container, error) {
-	e.note(migrate.Order{}, "describe %s", name)
+	e.note(migrate.MoveSpec{}, "describe %s", name)
 	return migrate.Container{Name: name}, nil
 }
-func (e *fakeEngine) Lacking(_ context.Context, o migrate.Order) ([]migrate.Finding, error) {
+func (e *fakeEngine) Lacking(_ context.Context, o migrate.MoveSpec) ([]migrate.PreflightFinding, error) {
 	e.note(o, "lacking %s", o.Move)
 	return nil, nil
 }
-func (e *fakeEngine) Do(_ context.Context, step move.Step, o migrate.Order) (migrate.Outcome, error) {
+func (e *fakeEngine) Do(_ context.Context, step move.Step, o migrate.MoveSpec) (migrate.StepOutcome, error) {
 	e.note(o, "%s %s", step, o.Move)
-	return migrate.Outcome{Note: "done", ImageID: "sha256:made"}, nil
+	return migrate.StepOutcome{Note: "done", ImageID: "sha256:made"}, nil
 }
-func (e *fakeEngine) Send(_ context.Context, p migrate.Part, o migrate.Order, w io.Writer) (migrate.Outcome, error) {
+func (e *fakeEngine) Send(_ context.Context, p migrate.Part, o migrate.MoveSpec, w io.Writer) (migrate.StepOutcome, error) {
 	e.note(o, "send %s %s", p, o.Move)
 	_, err := io.WriteString(w, "bytes")
-	return migrate.Outcome{}, err
+	return migrate.StepOutcome{}, err
 }
-func (e *fakeEngine) Receive(_ context.Context, p migrate.Part, o migrate.Order, r io.Reader) (migrate.Outcome, error) {
+func (e *fakeEngine) Receive(_ context.Context, p migrate.Part, o migrate.MoveSpec, r io.Reader) (migrate.StepOutcome, error) {
 	e.note(o, "receive %s %s", p, o.Move)
 	_, err := io.Copy(io.Discard, r)
-	return migrate.Outcome{}, err
+	return migrate.StepOutcome{}, err
 }
 func (e *fakeEngine) Copy(_ context.Context, move string) (string, bool, error) {
-	e.note(migrate.Order{}, "copy %s", move)
+	e.note(migrate.MoveSpec{}, "copy %s", move)
 	return "c", true, nil
 }
-func (e *fakeEngine) Hold(_ context.Context, o migrate.Order) error {
+func (e *fakeEngine) Hold(_ context.Context, o migrate.MoveSpec) error {
 	e.note(o, "hold %s", o.Move)
 	return nil
 }
-func (e *fakeEngine) Release(_ context.Context, o migrate.Order) error {
+func (e *fakeEngine) Release(_ context.Context, o migrate.MoveSpec) error {
 	e.note(o, "release %s", o.Move)
 	return nil
 }
@@ -177,8 +177,8 @@ func (b *bed) start(o Options) {
 }
 
 // order describes a container as the order of a move.
-func order(move, container, from, to string) migrate.Order {
-	return migrate.Order{Move: move, From: from, To: to, Approach: migrate.ApproachCommit, Lease: time.Minute,
+func order(move, container, from, to string) migrate.MoveSpec {
+	return migrate.MoveSpec{Move: move, From: from, To: to, Approach: migrate.ApproachCommit, Lease: time.Minute,
 		Container: migrate.Container{ID: "id-" + container, Name: container, Engine: "docker", Running: true, Image: "img", ImageID: "sha256:1",
 			Volumes: []migrate.Volume{{Name: "data"}}}}
 }
@@ -190,7 +190,7 @@ func (b *bed) seal(by pki.Identity, node string, m wire.Message) []byte {
 }
 
 // granted returns the warrant for a move that the manager has granted.
-func (b *bed) granted(o migrate.Order, deadline time.Time) remote.Warrant {
+func (b *bed) granted(o migrate.MoveSpec, deadline time.Time) remote.Warrant {
 	b.t.Helper()
 	text := must[[]byte](b.t)(json.Marshal(Proposal{Order: o}))
 	g := wire.Grant{Manifest: ManifestOf(o, text), From: o.From, To: o.To, Registry: wire.OwnRegistry, Deadline: deadline}
@@ -198,7 +198,7 @@ func (b *bed) granted(o migrate.Order, deadline time.Time) remote.Warrant {
 }
 
 // ordered returns the warrant for a pre-flight.
-func (b *bed) ordered(o migrate.Order, deadline time.Time) remote.Warrant {
+func (b *bed) ordered(o migrate.MoveSpec, deadline time.Time) remote.Warrant {
 	m := wire.Move{ID: o.Move, Container: o.Container.Name, From: o.From, To: o.To, Deadline: deadline, Registry: wire.OwnRegistry}
 	return remote.Warrant{Sealed: b.seal(b.manager, o.From, m), Manager: b.manager.Bundle()}
 }

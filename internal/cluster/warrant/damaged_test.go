@@ -30,7 +30,7 @@ func TestDamagedRecord(t *testing.T) {
 	}
 	b.start(Options{})
 	calls := allCalls(b.agent, t.Context())
-	calls["target admit"] = func(migrate.Order) error { return b.admit(w) }
+	calls["target admit"] = func(migrate.MoveSpec) error { return b.admit(w) }
 	asked := len(b.engine.calls())
 	for what, call := range calls {
 		if err := call(web); err == nil || move.CodeOf(err) != "" {

@@ -66,12 +66,12 @@ func TestEndedMovesAreSmall(t *testing.T) {
 	}
 }
 
-func (b *bed) receive(o migrate.Order) error {
+func (b *bed) receive(o migrate.MoveSpec) error {
 	_, err := b.agent.Receive(b.t.Context(), migrate.Part{Kind: migrate.PartVolume, Name: "data"}, o, strings.NewReader("x"))
 	return err
 }
 
-func (b *bed) send(o migrate.Order) error {
+func (b *bed) send(o migrate.MoveSpec) error {
 	_, err := b.agent.Send(b.t.Context(), migrate.Part{Kind: migrate.PartVolume, Name: "data"}, o, io.Discard)
 	return err
 }
@@ -80,7 +80,7 @@ func (b *bed) send(o migrate.Order) error {
 func (e *fakeEngine) forget() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.asked, e.order = nil, migrate.Order{}
+	e.asked, e.order = nil, migrate.MoveSpec{}
 }
 
 // kept counts the files of moves and their bytes.

@@ -21,11 +21,11 @@ import (
 
 // allCalls are all that the narrow protocol has for a move, each with the role whose it
 // is: every step, every part, and the questions about a copy.
-func allCalls(agent *remote.Engine, ctx context.Context) map[string]func(migrate.Order) error {
-	calls := map[string]func(migrate.Order) error{
-		"target copy":    func(o migrate.Order) error { _, _, err := agent.Copy(ctx, o.Move); return err },
-		"target hold":    func(o migrate.Order) error { return agent.Hold(ctx, o) },
-		"target release": func(o migrate.Order) error { return agent.Release(ctx, o) },
+func allCalls(agent *remote.Engine, ctx context.Context) map[string]func(migrate.MoveSpec) error {
+	calls := map[string]func(migrate.MoveSpec) error{
+		"target copy":    func(o migrate.MoveSpec) error { _, _, err := agent.Copy(ctx, o.Move); return err },
+		"target hold":    func(o migrate.MoveSpec) error { return agent.Hold(ctx, o) },
+		"target release": func(o migrate.MoveSpec) error { return agent.Release(ctx, o) },
 	}
 	for _, step := range []move.Step{move.PullImage, move.Create, move.Pull, move.Restore, move.Confirm, move.Discard,
 		move.PushImage, move.PreCopy, move.Freeze, move.Commit, move.Push, move.Forget, move.Thaw} {
@@ -33,11 +33,11 @@ func allCalls(agent *remote.Engine, ctx context.Context) map[string]func(migrate
 		if step.OfTarget() {
 			role = "target "
 		}
-		calls[role+string(step)] = func(o migrate.Order) error { _, err := agent.Do(ctx, step, o); return err }
+		calls[role+string(step)] = func(o migrate.MoveSpec) error { _, err := agent.Do(ctx, step, o); return err }
 	}
 	for _, part := range []migrate.Part{{Kind: migrate.PartVolume, Name: "data"}, {Kind: migrate.PartCheckpoint}} {
-		calls["source send "+part.String()] = func(o migrate.Order) error { _, err := agent.Send(ctx, part, o, io.Discard); return err }
-		calls["target receive "+part.String()] = func(o migrate.Order) error {
+		calls["source send "+part.String()] = func(o migrate.MoveSpec) error { _, err := agent.Send(ctx, part, o, io.Discard); return err }
+		calls["target receive "+part.String()] = func(o migrate.MoveSpec) error {
 			_, err := agent.Receive(ctx, part, o, strings.NewReader("x"))
 			return err
 		}
@@ -47,7 +47,7 @@ func allCalls(agent *remote.Engine, ctx context.Context) map[string]func(migrate
 
 // refused makes calls that all have to be refused with one of the codes, logged and
 // counted, while nothing is asked of the engine and nothing is written down.
-func (b *bed) refused(name string, calls map[string]func(migrate.Order) error, o migrate.Order) {
+func (b *bed) refused(name string, calls map[string]func(migrate.MoveSpec) error, o migrate.MoveSpec) {
 	b.t.Helper()
 	asked, held, counted, logged := len(b.engine.calls()), b.hold(), b.ledger.Refused(), strings.Count(b.log.String(), "call refused")
 	for what, call := range calls {
@@ -81,8 +81,8 @@ func TestHostileAgent(t *testing.T) {
 	calls := allCalls(b.agent, ctx)
 	soon, past := b.now.Add(time.Minute), b.now.Add(-time.Hour)
 	in, out := order("m-in", "web", "a", "b"), order("m-out", "db", "b", "a")
-	pick := func(role string) map[string]func(migrate.Order) error {
-		some := map[string]func(migrate.Order) error{}
+	pick := func(role string) map[string]func(migrate.MoveSpec) error {
+		some := map[string]func(migrate.MoveSpec) error{}
 		for name, call := range calls {
 			if strings.HasPrefix(name, role) {
 				some[name] = call
@@ -90,18 +90,18 @@ func TestHostileAgent(t *testing.T) {
 		}
 		return some
 	}
-	preflight := func(w *remote.Warrant) map[string]func(migrate.Order) error {
+	preflight := func(w *remote.Warrant) map[string]func(migrate.MoveSpec) error {
 		ctx := ctx
 		if w != nil {
 			ctx = remote.WithWarrant(ctx, *w)
 		}
-		return map[string]func(migrate.Order) error{
-			"describe": func(o migrate.Order) error { _, err := b.agent.Describe(ctx, o.Container.Name); return err },
-			"lacking":  func(o migrate.Order) error { _, err := b.agent.Lacking(ctx, o); return err },
+		return map[string]func(migrate.MoveSpec) error{
+			"describe": func(o migrate.MoveSpec) error { _, err := b.agent.Describe(ctx, o.Container.Name); return err },
+			"lacking":  func(o migrate.MoveSpec) error { _, err := b.agent.Lacking(ctx, o); return err },
 		}
 	}
-	admission := func(w remote.Warrant) map[string]func(migrate.Order) error {
-		return map[string]func(migrate.Order) error{"admit": func(migrate.Order) error { return b.admit(w) }}
+	admission := func(w remote.Warrant) map[string]func(migrate.MoveSpec) error {
+		return map[string]func(migrate.MoveSpec) error{"admit": func(migrate.MoveSpec) error { return b.admit(w) }}
 	}
 
 	b.refused("without a grant", calls, in)
@@ -134,7 +134,7 @@ func TestHostileAgent(t *testing.T) {
 	b.refused("with the grant of a target", pick("source"), in)
 	b.refused("with the grant of a source", pick("target"), out)
 	for _, role := range []string{"source", "target"} {
-		o := map[string]migrate.Order{"source": out, "target": in}[role]
+		o := map[string]migrate.MoveSpec{"source": out, "target": in}[role]
 		o.Container.ID, o.Container.Name = "id-cache", "cache"
 		named := pick(role)
 		delete(named, "target copy") // names no container
@@ -142,19 +142,19 @@ func TestHostileAgent(t *testing.T) {
 	}
 	elsewherePull := in
 	elsewherePull.Registry = "192.0.2.7:5000"
-	b.refused("with another registry", map[string]func(migrate.Order) error{"pull-image": calls["target pull-image"]}, elsewherePull)
+	b.refused("with another registry", map[string]func(migrate.MoveSpec) error{"pull-image": calls["target pull-image"]}, elsewherePull)
 	other2 := out
 	other2.Committed = &migrate.Committed{ImageID: "sha256:secret"}
-	b.refused("push of another image", map[string]func(migrate.Order) error{"push": calls["source push"]}, other2)
-	strange := map[string]func(migrate.Order) error{
-		"step":                            func(o migrate.Order) error { _, err := b.agent.Do(ctx, "rm -rf", o); return err },
-		"step that is none of an order's": func(o migrate.Order) error { _, err := b.agent.Do(ctx, move.Hold, o); return err },
-		"pre-flight":                      func(o migrate.Order) error { _, err := b.agent.Do(ctx, move.Preflight, o); return err },
-		"part without a name": func(o migrate.Order) error {
+	b.refused("push of another image", map[string]func(migrate.MoveSpec) error{"push": calls["source push"]}, other2)
+	strange := map[string]func(migrate.MoveSpec) error{
+		"step":                            func(o migrate.MoveSpec) error { _, err := b.agent.Do(ctx, "rm -rf", o); return err },
+		"step that is none of an order's": func(o migrate.MoveSpec) error { _, err := b.agent.Do(ctx, move.Hold, o); return err },
+		"pre-flight":                      func(o migrate.MoveSpec) error { _, err := b.agent.Do(ctx, move.Preflight, o); return err },
+		"part without a name": func(o migrate.MoveSpec) error {
 			_, err := b.agent.Receive(ctx, migrate.Part{}, o, strings.NewReader("x"))
 			return err
 		},
-		"part": func(o migrate.Order) error {
+		"part": func(o migrate.MoveSpec) error {
 			_, err := b.agent.Receive(ctx, migrate.Part{Kind: migrate.PartVolume, Name: "other"}, o, strings.NewReader("x"))
 			return err
 		},
@@ -237,7 +237,7 @@ func TestGenuineMovesPass(t *testing.T) {
 			}
 			delete(calls, "target copy") // asks for nothing
 			b.refused("replayed", calls, asked)
-			b.refused("replayed", map[string]func(migrate.Order) error{"admit": func(migrate.Order) error { return b.admit(w) }}, asked)
+			b.refused("replayed", map[string]func(migrate.MoveSpec) error{"admit": func(migrate.MoveSpec) error { return b.admit(w) }}, asked)
 		})
 	}
 }

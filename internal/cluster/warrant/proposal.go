@@ -23,8 +23,8 @@ const longestLease = time.Hour
 // Proposal is a source's description of its container (call "begin"). The manager's
 // grant has the SHA-256 of its bytes.
 type Proposal struct {
-	Order    migrate.Order   `json:"order"`
-	Settings wire.ChangeJSON `json:"settings,omitempty"` // set at run time for the container
+	Order    migrate.MoveSpec `json:"order"`
+	Settings wire.ChangeJSON  `json:"settings,omitempty"` // set at run time for the container
 }
 
 // Digest returns the SHA-256 of the bytes that a source describes its container by.
@@ -34,7 +34,7 @@ func Digest(text []byte) string {
 }
 
 // ManifestOf returns the part of a proposal that the manager is told.
-func ManifestOf(o migrate.Order, text []byte) wire.Manifest {
+func ManifestOf(o migrate.MoveSpec, text []byte) wire.Manifest {
 	return wire.Manifest{Move: o.Move, Node: o.From, Container: o.Container.Name, ContainerID: o.Container.ID, Engine: o.Container.Engine,
 		Approach: string(o.Approach), Digest: Digest(text), ImageID: o.Container.ImageID, Parts: o.Parts(), MemoryBytes: o.Container.MemoryBytes}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // may asks whether a step, or a part, of a move may be taken now. The lock is held.
-func (l *Admissions) may(step move.Step, part string, o migrate.Order) (m *admitted, again bool, err error) {
+func (l *Admissions) may(step move.Step, part string, o migrate.MoveSpec) (m *admitted, again bool, err error) {
 	c := move.Question{By: move.Helper, Step: step, Part: part, Move: o.Move, Facts: move.Unknown}
 	if m = l.moves[o.Move]; m != nil {
 		granted := m.Order
@@ -31,7 +31,7 @@ func (l *Admissions) may(step move.Step, part string, o migrate.Order) (m *admit
 
 // Take implements remote.Guard. Once its move has ended, a copy is held no more, and there is
 // nothing to release.
-func (l *Admissions) Take(verb remote.Verb, step move.Step, part string, o migrate.Order) (p remote.Passage, err error) {
+func (l *Admissions) Take(verb remote.Verb, step move.Step, part string, o migrate.MoveSpec) (p remote.Passage, err error) {
 	l.mu.Lock()
 	if verb == remote.Do && !step.OfTarget() && !step.OfSource() {
 		err = move.Deny(move.WhyNotStep, move.CodeDenied, "no such step: %.40q", string(step))
@@ -43,7 +43,7 @@ func (l *Admissions) Take(verb remote.Verb, step move.Step, part string, o migra
 }
 
 // pass permits a step or a part, once. The lock is held.
-func (l *Admissions) pass(step move.Step, part string, o migrate.Order) (p remote.Passage, err error) {
+func (l *Admissions) pass(step move.Step, part string, o migrate.MoveSpec) (p remote.Passage, err error) {
 	what := (&move.Question{Step: step, Part: part}).What()
 	m, again, err := l.may(step, part, o)
 	switch {
@@ -53,7 +53,7 @@ func (l *Admissions) pass(step move.Step, part string, o migrate.Order) (p remot
 		out := m.Done[what]
 		return remote.Passage{Before: &out}, nil
 	case step == move.Hold || step == move.Release: // as often as the agent likes
-		return remote.Passage{Order: m.Order, Done: func(_ migrate.Outcome, err error) error { return err }}, nil
+		return remote.Passage{Order: m.Order, Done: func(_ migrate.StepOutcome, err error) error { return err }}, nil
 	}
 	if p.Order, err = l.orderFor(m, o); err != nil {
 		return p, err
@@ -67,7 +67,7 @@ func (l *Admissions) pass(step move.Step, part string, o migrate.Order) (p remot
 
 // orderFor returns the order that the engine gets: the container as it was granted, and
 // of the agent's order what a node says of itself.
-func (l *Admissions) orderFor(m *admitted, o migrate.Order) (migrate.Order, error) {
+func (l *Admissions) orderFor(m *admitted, o migrate.MoveSpec) (migrate.MoveSpec, error) {
 	if err := l.registry(o.Registry, m.Grant.Registry); err != nil {
 		return o, err
 	}
@@ -82,7 +82,7 @@ func (l *Admissions) orderFor(m *admitted, o migrate.Order) (migrate.Order, erro
 // Copy implements remote.Guard.
 func (l *Admissions) Copy(id string) error {
 	l.mu.Lock()
-	_, _, err := l.may(move.Look, "", migrate.Order{Move: id})
+	_, _, err := l.may(move.Look, "", migrate.MoveSpec{Move: id})
 	l.mu.Unlock()
 	return l.count(remote.Copy, id, err)
 }

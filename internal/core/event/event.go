@@ -71,8 +71,8 @@ func (s Subject) key() string {
 	return strings.Join([]string{s.Type, s.Name, s.Link, s.Direction, s.Reason}, "\x00")
 }
 
-// Finding is a condition that a look has found.
-type Finding struct {
+// Condition is a condition that a look has found.
+type Condition struct {
 	Subject      Subject
 	Text, Remedy string
 }

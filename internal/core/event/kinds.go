@@ -16,7 +16,7 @@ type Kind struct {
 	Over     string // the text of an end, after the subject's name: "web has all of its policy"
 	Wait     time.Duration
 	Quiet    time.Duration
-	look     func(look) []Finding
+	look     func(look) []Condition
 	Many     Many // what is said of more than three of the kind in one line
 }
 

@@ -94,7 +94,7 @@ func (m *mean) add(offered, dropped float64) {
 	m.dropped += smoothing * (dropped - m.dropped)
 }
 
-func lookDrops(l look) (found []Finding) {
+func lookDrops(l look) (found []Condition) {
 	for _, about := range slices.SortedFunc(maps.Keys(l.losses), bySubject) {
 		m, bound := l.losses[about], l.bounds.of(about.Reason)
 		least := float64(fewest)
@@ -102,7 +102,7 @@ func lookDrops(l look) (found []Finding) {
 			bound, least = bound/2, fewest/2
 		}
 		if bound > 0 && m.part() > bound && m.dropped >= least {
-			found = append(found, Finding{about, fmt.Sprintf("%.0f %% of its packets on %s (%s) are dropped: %s", 100*m.part(), about.Link, about.Direction, about.Reason),
+			found = append(found, Condition{about, fmt.Sprintf("%.0f %% of its packets on %s (%s) are dropped: %s", 100*m.part(), about.Link, about.Direction, about.Reason),
 				dropRemedies[about.Reason]})
 		}
 	}

@@ -52,7 +52,7 @@ func Problems(s Sight) []Fault {
 }
 
 // many returns one problem for many findings of a kind.
-func (k Kind) many(found []Finding) Fault {
+func (k Kind) many(found []Condition) Fault {
 	var names []string
 	for _, f := range found[:mostNamed] {
 		names = append(names, f.Subject.called())

@@ -18,13 +18,13 @@ type Sight struct {
 	RestartDue  []string // settings of the file that the agent takes when it is started again
 	NoLink      bool     // there is nothing to steer
 	Sinks       []SinkSight
-	Reported    map[string][]Finding // by kind: what other parts of the program have found
+	Reported    map[string][]Condition // by kind: what other parts of the program have found
 }
 
 // Report adds what another part of the program than the agent has found, of a kind.
-func (s *Sight) Report(kind string, f Finding) {
+func (s *Sight) Report(kind string, f Condition) {
 	if s.Reported == nil {
-		s.Reported = map[string][]Finding{}
+		s.Reported = map[string][]Condition{}
 	}
 	s.Reported[kind] = append(s.Reported[kind], f)
 }

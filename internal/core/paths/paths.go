@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Finding is a part of a workload's traffic that a link does not hold.
-type Finding struct {
+// UnsteeredTraffic is a part of a workload's traffic that a link does not hold.
+type UnsteeredTraffic struct {
 	Key, Name string // the workload
 	Link      string // "" = no link would
 	Part      string // "egress", "ingress", or "" for both
@@ -18,10 +18,10 @@ type Finding struct {
 }
 
 // String returns what is not steered, why, and what to do.
-func (f Finding) String() string { return f.Text() + "; " + f.Remedy }
+func (f UnsteeredTraffic) String() string { return f.Text() + "; " + f.Remedy }
 
 // Text returns what is not steered, and why.
-func (f Finding) Text() string {
+func (f UnsteeredTraffic) Text() string {
 	text := "not steered"
 	if f.Part != "" {
 		text = f.Part + " not steered"
@@ -38,7 +38,7 @@ type Result struct {
 	// that its source names.
 	Taken map[string]Taken
 	// Unsteered is what of a workload does not meet the links, by its key.
-	Unsteered map[string][]Finding
+	Unsteered map[string][]UnsteeredTraffic
 }
 
 // Taken is where the packets are taken that pass some devices of a workload.
@@ -55,7 +55,7 @@ func Of(h Host, links []Link, workloads []Workload) Result {
 			m.owners[index] = w.Key
 		}
 	}
-	r := Result{Taken: map[string]Taken{}, Unsteered: map[string][]Finding{}}
+	r := Result{Taken: map[string]Taken{}, Unsteered: map[string][]UnsteeredTraffic{}}
 	for _, w := range workloads {
 		taken := m.taken(w)
 		if !slices.EqualFunc(taken, w.Devices, func(p Port, index int) bool { return p.Index == index }) {
@@ -144,9 +144,9 @@ func (m model) leadsToLink(index int) bool {
 }
 
 // unsteered returns what of a workload's traffic does not meet the links.
-func (m model) unsteered(w Workload, taken []Port) (found []Finding) {
+func (m model) unsteered(w Workload, taken []Port) (found []UnsteeredTraffic) {
 	say := func(link, part, reason, remedy string) {
-		f := Finding{w.Key, w.Name, link, part, reason, remedy}
+		f := UnsteeredTraffic{w.Key, w.Name, link, part, reason, remedy}
 		if !slices.Contains(found, f) {
 			found = append(found, f)
 		}

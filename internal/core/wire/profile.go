@@ -82,15 +82,15 @@ type ContainerProfile struct {
 	Engine EngineName        `json:"engine"`
 	Image  string            `json:"image,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
-	Limits Limits            `json:"limits"`
+	Limits CgroupLimits      `json:"limits"`
 	Policy Policy            `json:"policy"`
 	Usage  Usage             `json:"usage"`
 	// ChangedBytes is the size of the container's own layer, 0 if it is not known.
 	ChangedBytes uint64 `json:"changed_bytes,omitempty"`
 }
 
-// Limits are a container's cgroup limits; 0 = none.
-type Limits struct {
+// CgroupLimits are a container's cgroup limits; 0 = none.
+type CgroupLimits struct {
 	CPUCores    float64 `json:"cpu_cores,omitempty"`
 	MemoryBytes uint64  `json:"memory_bytes,omitempty"`
 }

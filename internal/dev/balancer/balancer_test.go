@@ -78,7 +78,7 @@ func TestParseIperf(t *testing.T) {
 }
 
 func TestCompanies(t *testing.T) {
-	got := companies(optimize.Placement{3, 1, 3, 0, 3}, []string{"rgb", "stream", "cache", "rgb", "cache"})
+	got := companies(optimize.Assignment{3, 1, 3, 0, 3}, []string{"rgb", "stream", "cache", "rgb", "cache"})
 	want := []company{"cache+cache+rgb", "stream", "cache+cache+rgb", "rgb", "cache+cache+rgb"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v; want %v", got, want)

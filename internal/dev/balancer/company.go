@@ -38,7 +38,7 @@ func (c company) parts() []company {
 }
 
 // companies has for each container the programs on its node, itself among them.
-func companies(at optimize.Placement, programs []string) []company {
+func companies(at optimize.Assignment, programs []string) []company {
 	on := map[int][]string{}
 	for c, n := range at {
 		on[n] = append(on[n], programs[c])
@@ -61,7 +61,7 @@ func (m mix) programs() []string {
 
 // launched is a mix as one seed launches it, and what the algorithms make of it.
 type launched struct {
-	at             optimize.Placement // by spread
+	at             optimize.Assignment // by spread
 	genetic, local sim.Result
 }
 

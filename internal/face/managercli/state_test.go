@@ -117,7 +117,7 @@ func snapshotOf(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := statedir.Pack(dir, db, statedir.Manifest{Created: time.Now(), Weir: "test"})
+	data, err := statedir.Pack(dir, db, statedir.SnapshotManifest{Created: time.Now(), Weir: "test"})
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}

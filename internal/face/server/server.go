@@ -107,7 +107,7 @@ func New(agent api.Agent, opts Options) *Server {
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.rest = s.routes()
 	s.metrics = rest.NewPorts("/metrics", opts.Metrics, opts.MetricsTLS, s.log, func(ln net.Listener) net.Listener {
-		return crowd.Listen(ln, crowd.Limits{Unknown: scrapers})
+		return crowd.Listen(ln, crowd.ConnLimits{Unknown: scrapers})
 	})
 	return s
 }

@@ -13,7 +13,7 @@ import (
 // most bounds the connections of the page. Those on which no token was shown yet make room
 // for each other: a browser shows its token within milliseconds. Of the others those of each role
 // have as many places, of which each user has a part, so that no user keeps another out.
-var most = crowd.Limits{Unknown: 1024, Each: 64, All: 512}
+var most = crowd.ConnLimits{Unknown: 1024, Each: 64, All: 512}
 
 // NewCrowd returns a listener around one that accepts, which bounds how many connections are
 // open. ConnContext belongs to it.

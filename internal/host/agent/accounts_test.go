@@ -186,5 +186,5 @@ func TestUsageThatNothingCounts(t *testing.T) {
 
 // send has the kernel count bytes of a class.
 func (h *host) send(device string, class uint16, bytes uint64) {
-	h.kernel.Send(device, plan.ClassID(class), fake.Traffic{Bytes: bytes})
+	h.kernel.Send(device, plan.ClassID(class), fake.ClassTraffic{Bytes: bytes})
 }

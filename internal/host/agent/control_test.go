@@ -73,7 +73,7 @@ func (n *network) pass(seconds float64) {
 		n.rest[c.ID] += wire * seconds
 		bytes := math.Floor(n.rest[c.ID] / 8)
 		n.rest[c.ID] -= 8 * bytes
-		n.host.kernel.Send("eth0", c.ID, fake.Traffic{Bytes: uint64(bytes), Backlog: backlog})
+		n.host.kernel.Send("eth0", c.ID, fake.ClassTraffic{Bytes: uint64(bytes), Backlog: backlog})
 		r := n.readings[c.ID]
 		r.Acked += uint64(bytes * n.payload)
 		r.Sent = r.Acked

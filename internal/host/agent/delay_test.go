@@ -25,10 +25,10 @@ func TestDelaysAreShown(t *testing.T) {
 			classes[name] = plan.ClassID(h.workload(name).Class)
 		}
 		for range 3 {
-			h.kernel.Send("eth0", classes["a"], fake.Traffic{Bytes: 1e6, Delays: &delay.Histogram{198: 10}})
-			h.kernel.SendQueue("eth0", classes["a"], 1, fake.Traffic{Bytes: 1e6, Delays: &delay.Histogram{198: 10}})
-			h.kernel.Send("eth0", classes["b"], fake.Traffic{Bytes: 1e6, Delays: &delay.Histogram{100: 30}})
-			h.kernel.Send("eth0", classes["c"], fake.Traffic{Bytes: 1e6})
+			h.kernel.Send("eth0", classes["a"], fake.ClassTraffic{Bytes: 1e6, Delays: &delay.Histogram{198: 10}})
+			h.kernel.SendQueue("eth0", classes["a"], 1, fake.ClassTraffic{Bytes: 1e6, Delays: &delay.Histogram{198: 10}})
+			h.kernel.Send("eth0", classes["b"], fake.ClassTraffic{Bytes: 1e6, Delays: &delay.Histogram{100: 30}})
+			h.kernel.Send("eth0", classes["c"], fake.ClassTraffic{Bytes: 1e6})
 			seconds(1)
 		}
 		const text = "p50 5.0 ms, p99 5.1 ms, at most 5.1 ms"

@@ -171,9 +171,9 @@ func TestGroupTraffic(t *testing.T) {
 			classes[name] = plan.ClassID(h.workload(name).Class)
 		}
 		for range 2 {
-			h.kernel.Send("eth0", classes["a"], fake.Traffic{Bytes: 12.5e6 / 8, Backlog: 5})
-			h.kernel.Send("eth0", classes["b"], fake.Traffic{Bytes: 37.5e6 / 8, Backlog: 5, Drops: 2})
-			h.kernel.Send("eth0", classes["c"], fake.Traffic{Bytes: 50e6 / 8, Backlog: 5})
+			h.kernel.Send("eth0", classes["a"], fake.ClassTraffic{Bytes: 12.5e6 / 8, Backlog: 5})
+			h.kernel.Send("eth0", classes["b"], fake.ClassTraffic{Bytes: 37.5e6 / 8, Backlog: 5, Drops: 2})
+			h.kernel.Send("eth0", classes["c"], fake.ClassTraffic{Bytes: 50e6 / 8, Backlog: 5})
 			seconds(1)
 		}
 		groups, _ := h.Groups(context.Background())
@@ -214,7 +214,7 @@ func TestExplainGroup(t *testing.T) {
 		h.run("other")
 		for range 3 { // all want all they can get
 			for _, name := range []string{"web", "cam", "other"} {
-				h.kernel.Send("eth0", plan.ClassID(h.workload(name).Class), fake.Traffic{Bytes: 20e6 / 8, Backlog: 100})
+				h.kernel.Send("eth0", plan.ClassID(h.workload(name).Class), fake.ClassTraffic{Bytes: 20e6 / 8, Backlog: 100})
 			}
 			seconds(1)
 		}

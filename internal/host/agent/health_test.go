@@ -63,7 +63,7 @@ func TestHealth(t *testing.T) {
 			_ = h.tell(h.t.Context(), func() {
 				h.observed = func(s *event.Sight) {
 					if on {
-						s.Report(kind, event.Finding{Subject: event.Subject{Type: about, Name: name}, Text: "is wrong", Remedy: "mend it"})
+						s.Report(kind, event.Condition{Subject: event.Subject{Type: about, Name: name}, Text: "is wrong", Remedy: "mend it"})
 					}
 				}
 			})

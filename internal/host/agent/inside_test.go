@@ -204,9 +204,9 @@ func TestQueueTrafficAndClassify(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			h.kernel.Send("eth0", 1, fake.Traffic{Bytes: 4e6 / 8})
-			h.kernel.SendQueue("eth0", 1, 0, fake.Traffic{Bytes: 1e6 / 8})
-			h.kernel.SendQueue("eth0", 1, 2, fake.Traffic{Bytes: 3e6 / 8, Backlog: 7, Drops: 3})
+			h.kernel.Send("eth0", 1, fake.ClassTraffic{Bytes: 4e6 / 8})
+			h.kernel.SendQueue("eth0", 1, 0, fake.ClassTraffic{Bytes: 1e6 / 8})
+			h.kernel.SendQueue("eth0", 1, 2, fake.ClassTraffic{Bytes: 3e6 / 8, Backlog: 7, Drops: 3})
 			seconds(1)
 		}
 		queues := h.workload("web").Links[0].Queues

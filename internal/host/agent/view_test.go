@@ -30,8 +30,8 @@ func TestRates(t *testing.T) {
 		h.run("b")
 		seconds(1)
 		for range 3 {
-			h.kernel.Send("eth0", 1, fake.Traffic{Bytes: 9e6, Backlog: 20, Drops: 5})
-			h.kernel.Send("eth0", 2, fake.Traffic{Bytes: 1e6})
+			h.kernel.Send("eth0", 1, fake.ClassTraffic{Bytes: 9e6, Backlog: 20, Drops: 5})
+			h.kernel.Send("eth0", 2, fake.ClassTraffic{Bytes: 1e6})
 			seconds(1)
 		}
 		a, b := h.workload("a").Links[0], h.workload("b").Links[0]
@@ -65,8 +65,8 @@ func TestScore(t *testing.T) {
 			if i >= 30 && i < 33 {
 				bytes = 500_000
 			}
-			h.kernel.Send("eth0", 1, fake.Traffic{Bytes: bytes, Backlog: 20, Waited: time.Second, WaitedBytes: bytes})
-			h.kernel.Send("eth0", 2, fake.Traffic{Bytes: 1e6})
+			h.kernel.Send("eth0", 1, fake.ClassTraffic{Bytes: bytes, Backlog: 20, Waited: time.Second, WaitedBytes: bytes})
+			h.kernel.Send("eth0", 2, fake.ClassTraffic{Bytes: 1e6})
 			seconds(1)
 		}
 		if b := h.workload("b").Links[0].Score; b != nil {

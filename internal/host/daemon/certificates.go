@@ -41,7 +41,7 @@ func (c *certificates) look(s *event.Sight, files []config.File) {
 			text = "cannot be used: " + found.wrong.Error()
 		}
 		if text != "" {
-			s.Report(event.BadCertificate, event.Finding{Subject: event.Subject{Type: event.Certificate, Name: f.Path},
+			s.Report(event.BadCertificate, event.Condition{Subject: event.Subject{Type: event.Certificate, Name: f.Path},
 				Text: text + " (" + f.Field + ")", Remedy: "put a new one there; it is used from the next connection on"})
 		}
 	}
@@ -70,7 +70,7 @@ func observe(ag *agent.Agent, c config.Config) {
 	if c.Cluster.Manager != "" {
 		ag.Observe(func(s *event.Sight) {
 			if seen, remedy := doctor.ClockTrouble(); seen != "" {
-				s.Report(event.ClockWrong, event.Finding{Subject: event.Subject{Type: event.Clock, Name: "clock"}, Text: seen, Remedy: remedy})
+				s.Report(event.ClockWrong, event.Condition{Subject: event.Subject{Type: event.Clock, Name: "clock"}, Text: seen, Remedy: remedy})
 			}
 		})
 	}

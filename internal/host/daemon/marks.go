@@ -71,13 +71,13 @@ func (w *markWatch) look(s *event.Sight) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, l := range w.losses {
-		s.Report(event.ClassLost, event.Finding{Subject: event.Subject{Type: event.Device, Name: l.About}, Text: l.Seen, Remedy: l.Remedy})
+		s.Report(event.ClassLost, event.Condition{Subject: event.Subject{Type: event.Device, Name: l.About}, Text: l.Seen, Remedy: l.Remedy})
 	}
 	for _, l := range w.skipped {
-		s.Report(event.FilterSkipped, event.Finding{Subject: event.Subject{Type: event.Device, Name: l.About}, Text: l.Seen, Remedy: l.Remedy})
+		s.Report(event.FilterSkipped, event.Condition{Subject: event.Subject{Type: event.Device, Name: l.About}, Text: l.Seen, Remedy: l.Remedy})
 	}
 	if w.shared.Seen != "" {
-		s.Report(event.MarkShared, event.Finding{Subject: event.Subject{Type: event.Configuration, Name: w.file}, Text: w.shared.About + ": " + w.shared.Seen, Remedy: w.shared.Remedy})
+		s.Report(event.MarkShared, event.Condition{Subject: event.Subject{Type: event.Configuration, Name: w.file}, Text: w.shared.About + ": " + w.shared.Seen, Remedy: w.shared.Remedy})
 	}
 	var links, names []string
 	ingress := ""

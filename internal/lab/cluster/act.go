@@ -203,21 +203,21 @@ func (l *lab) checkpoint(ctx context.Context, name string, e *Event) error {
 	if err != nil {
 		return err
 	}
-	o := migrate.Order{Move: l.id(), Container: c, From: n.Name(), To: n.Name(), Approach: migrate.ApproachLayer}
+	o := migrate.MoveSpec{Move: l.id(), Container: c, From: n.Name(), To: n.Name(), Approach: migrate.ApproachLayer}
 	e.Memory = c.MemoryBytes
 	r := migrate.Result{Move: o.Move, State: wire.MoveRolledBack}
-	do := func(step string, f func() (migrate.Outcome, error)) error {
+	do := func(step string, f func() (migrate.StepOutcome, error)) error {
 		began := time.Now()
 		out, err := f()
 		r.Steps = append(r.Steps, migrate.Progress{Move: o.Move, Node: n.Name(), Step: step, Done: true, Outcome: out, Duration: time.Since(began)})
 		return err
 	}
-	err = do("freeze", func() (migrate.Outcome, error) { return n.Do(ctx, move.Freeze, o) })
+	err = do("freeze", func() (migrate.StepOutcome, error) { return n.Do(ctx, move.Freeze, o) })
 	if err == nil {
 		p := migrate.Part{Kind: migrate.PartCheckpoint}
-		err = do("send checkpoint", func() (migrate.Outcome, error) { return n.Send(ctx, p, o, io.Discard) })
+		err = do("send checkpoint", func() (migrate.StepOutcome, error) { return n.Send(ctx, p, o, io.Discard) })
 	}
-	err = errors.Join(err, do("thaw", func() (migrate.Outcome, error) { return n.Do(ctx, move.Thaw, o) }))
+	err = errors.Join(err, do("thaw", func() (migrate.StepOutcome, error) { return n.Do(ctx, move.Thaw, o) }))
 	e.Migration = &r
 	return err
 }

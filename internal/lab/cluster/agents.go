@@ -311,7 +311,7 @@ func (p *plane) migrate(ctx context.Context, st TimelineStep) (migrate.Result, e
 	r.Downtime = time.Duration(mv.DownMS * 1e6)
 	for _, s := range mv.Steps {
 		r.Steps = append(r.Steps, migrate.Progress{Move: mv.ID, Step: s.Step, Done: true, Err: s.Error,
-			Outcome: migrate.Outcome{Bytes: int64(s.Bytes)}, Duration: time.Duration(s.DurationMS * 1e6)})
+			Outcome: migrate.StepOutcome{Bytes: int64(s.Bytes)}, Duration: time.Duration(s.DurationMS * 1e6)})
 	}
 	return r, err
 }

@@ -63,7 +63,7 @@ func hostileMove(r *rand.Rand, n int) (text string, grant wire.Grant) {
 		labels["weir."+name], settings[name] = value, value
 	}
 	labels[boundtest.Draw(r, 1000)] = boundtest.Draw(r, 100_000)
-	o := migrate.Order{Move: fmt.Sprintf("m-%d", n), From: "a", To: "b", Approach: migrate.ApproachLayer, Lease: time.Minute,
+	o := migrate.MoveSpec{Move: fmt.Sprintf("m-%d", n), From: "a", To: "b", Approach: migrate.ApproachLayer, Lease: time.Minute,
 		Container: migrate.Container{ID: fmt.Sprintf("%064x", n), Name: fmt.Sprintf("c%d", n), Engine: "docker", Running: true, Image: "img", ImageID: "sha256:1", Networks: []migrate.Network{{Name: "bridge", Driver: "bridge"}}}}
 	inspect := map[string]any{"Id": o.Container.ID, "Name": "/" + o.Container.Name, "Image": o.Container.ImageID, "State": map[string]any{"Running": true},
 		"Config":          map[string]any{"Image": "img", "Labels": labels, "Env": []string{boundtest.Draw(r, 10_000)}},

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Cable makes connections that can be cut.
-type Cable struct {
+// CutDialer makes connections that can be cut.
+type CutDialer struct {
 	mu    sync.Mutex
 	cut   bool
 	conns map[net.Conn]bool
 }
 
 // Dial makes a connection, unless the cable is cut.
-func (c *Cable) Dial(network, address string) (net.Conn, error) {
+func (c *CutDialer) Dial(network, address string) (net.Conn, error) {
 	c.mu.Lock()
 	cut := c.cut
 	c.mu.Unlock()
@@ -38,7 +38,7 @@ func (c *Cable) Dial(network, address string) (net.Conn, error) {
 }
 
 // Cut ends all connections, and there are no new ones until Mend.
-func (c *Cable) Cut() {
+func (c *CutDialer) Cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut = true
@@ -49,7 +49,7 @@ func (c *Cable) Cut() {
 }
 
 // Mend lets connections be made again.
-func (c *Cable) Mend() {
+func (c *CutDialer) Mend() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut = false

@@ -19,12 +19,12 @@ import (
 	"weir/internal/core/wire"
 )
 
-// Bed is a running bus.
-type Bed interface {
+// Fixture is a running bus.
+type Fixture interface {
 	// Manager is the manager's connection; after Restart it may be another.
 	Manager(t *testing.T) bus.Admin
 	// Node connects one that was admitted.
-	Node(t *testing.T, name string, cable *Cable) bus.Bus
+	Node(t *testing.T, name string, cable *CutDialer) bus.Bus
 	// Restart ends the bus, as roughly as it can, and starts it again.
 	Restart(t *testing.T)
 }
@@ -36,10 +36,10 @@ const patience = 90 * time.Second
 var Long = flag.Bool("long", false, "run tests at their full size: a node cut off for a minute instead of three seconds, a thousand agents, real hosts")
 
 // Run holds a bus to its promises. Each test uses nodes of its own.
-func Run(t *testing.T, bed Bed) {
+func Run(t *testing.T, bed Fixture) {
 	for _, test := range []struct {
 		name string
-		run  func(*testing.T, Bed)
+		run  func(*testing.T, Fixture)
 	}{
 		{"InOrder", inOrder},
 		{"AllNodes", allNodes},
@@ -65,7 +65,7 @@ type inbox struct {
 
 func newInbox() *inbox { return &inbox{more: make(chan struct{}, 1)} }
 
-func (i *inbox) take(_ context.Context, m bus.Message) error {
+func (i *inbox) take(_ context.Context, m bus.Delivery) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.list = append(i.list, string(m.Subject)+" "+m.ID+" "+string(m.Data))
@@ -154,7 +154,7 @@ func publish(t *testing.T, b bus.Bus, s wire.Subject, first, last int) []string 
 	return sent
 }
 
-func admit(t *testing.T, bed Bed, nodes ...string) bus.Admin {
+func admit(t *testing.T, bed Fixture, nodes ...string) bus.Admin {
 	t.Helper()
 	m := bed.Manager(t)
 	for _, node := range nodes {
@@ -168,9 +168,9 @@ func admit(t *testing.T, bed Bed, nodes ...string) bus.Admin {
 	return m
 }
 
-func inOrder(t *testing.T, bed Bed) {
+func inOrder(t *testing.T, bed Fixture) {
 	m := admit(t, bed, "order")
-	node := bed.Node(t, "order", &Cable{})
+	node := bed.Node(t, "order", &CutDialer{})
 	orders, reports := newInbox(), newInbox()
 	subscribe(t, node, "order", "L.order", orders.take)
 	subscribe(t, m, "order-test", "R.order", reports.take)
@@ -178,31 +178,31 @@ func inOrder(t *testing.T, bed Bed) {
 	reports.want(t, publish(t, node, "R.order", 1, 100))
 }
 
-func allNodes(t *testing.T, bed Bed) {
+func allNodes(t *testing.T, bed Fixture) {
 	m := admit(t, bed, "many-1", "many-2")
 	got := newInbox()
 	subscribe(t, m, "all-test", wire.Heartbeats.All(), got.take)
-	want := publish(t, bed.Node(t, "many-1", &Cable{}), "H.many-1", 1, 1)
+	want := publish(t, bed.Node(t, "many-1", &CutDialer{}), "H.many-1", 1, 1)
 	got.want(t, want)
-	want = append(want, publish(t, bed.Node(t, "many-2", &Cable{}), "H.many-2", 1, 1)...)
+	want = append(want, publish(t, bed.Node(t, "many-2", &CutDialer{}), "H.many-2", 1, 1)...)
 	got.want(t, want)
 	admit(t, bed, "many-3") // joins while the subscription runs
-	want = append(want, publish(t, bed.Node(t, "many-3", &Cable{}), "H.many-3", 1, 1)...)
+	want = append(want, publish(t, bed.Node(t, "many-3", &CutDialer{}), "H.many-3", 1, 1)...)
 	got.want(t, want)
 }
 
-func onlyOwn(t *testing.T, bed Bed) {
+func onlyOwn(t *testing.T, bed Fixture) {
 	m := admit(t, bed, "own", "own-2")
 	got := newInbox()
-	subscribe(t, bed.Node(t, "own", &Cable{}), "own", "L.own", got.take)
+	subscribe(t, bed.Node(t, "own", &CutDialer{}), "own", "L.own", got.take)
 	publish(t, m, "L.own-2", 1, 3)
 	got.want(t, publish(t, m, "L.own", 1, 3))
 }
 
-func again(t *testing.T, bed Bed) {
+func again(t *testing.T, bed Fixture) {
 	m := admit(t, bed, "again")
 	got, refusals := newInbox(), 0
-	subscribe(t, bed.Node(t, "again", &Cable{}), "again", "L.again", func(ctx context.Context, in bus.Message) error {
+	subscribe(t, bed.Node(t, "again", &CutDialer{}), "again", "L.again", func(ctx context.Context, in bus.Delivery) error {
 		if strings.HasSuffix(in.ID, "-2") && refusals < 2 {
 			refusals++
 			return errors.New("not now")
@@ -215,10 +215,10 @@ func again(t *testing.T, bed Bed) {
 	}
 }
 
-func duplicates(t *testing.T, bed Bed) {
+func duplicates(t *testing.T, bed Fixture) {
 	m := admit(t, bed, "twice")
 	got := newInbox()
-	subscribe(t, bed.Node(t, "twice", &Cable{}), "twice", "L.twice", bus.Once(100, got.take))
+	subscribe(t, bed.Node(t, "twice", &CutDialer{}), "twice", "L.twice", bus.Once(100, got.take))
 	want := publish(t, m, "L.twice", 1, 3)
 	publish(t, m, "L.twice", 1, 3)
 	want = append(want, publish(t, m, "L.twice", 4, 4)...)
@@ -228,9 +228,9 @@ func duplicates(t *testing.T, bed Bed) {
 	}
 }
 
-func goesOn(t *testing.T, bed Bed) {
+func goesOn(t *testing.T, bed Fixture) {
 	m := admit(t, bed, "goes-on")
-	node := bed.Node(t, "goes-on", &Cable{})
+	node := bed.Node(t, "goes-on", &CutDialer{})
 	first, second := newInbox(), newInbox()
 	stop := subscribe(t, node, "goes-on", "L.goes-on", first.take)
 	first.want(t, publish(t, m, "L.goes-on", 1, 10))
@@ -238,15 +238,15 @@ func goesOn(t *testing.T, bed Bed) {
 	stop()
 	node.Close()
 	want := publish(t, m, "L.goes-on", 11, 20)
-	subscribe(t, bed.Node(t, "goes-on", &Cable{}), "goes-on", "L.goes-on", second.take)
+	subscribe(t, bed.Node(t, "goes-on", &CutDialer{}), "goes-on", "L.goes-on", second.take)
 	second.want(t, want)
 }
 
-func notTaken(t *testing.T, bed Bed) {
+func notTaken(t *testing.T, bed Fixture) {
 	m := admit(t, bed, "not-taken")
-	node := bed.Node(t, "not-taken", &Cable{})
+	node := bed.Node(t, "not-taken", &CutDialer{})
 	seen := make(chan struct{}, 100)
-	stop := subscribe(t, node, "not-taken", "L.not-taken", func(context.Context, bus.Message) error {
+	stop := subscribe(t, node, "not-taken", "L.not-taken", func(context.Context, bus.Delivery) error {
 		seen <- struct{}{}
 		return errors.New("dying")
 	})
@@ -255,13 +255,13 @@ func notTaken(t *testing.T, bed Bed) {
 	stop()
 	node.Close()
 	got := newInbox()
-	subscribe(t, bed.Node(t, "not-taken", &Cable{}), "not-taken", "L.not-taken", got.take)
+	subscribe(t, bed.Node(t, "not-taken", &CutDialer{}), "not-taken", "L.not-taken", got.take)
 	got.want(t, want)
 }
 
-func catchesUp(t *testing.T, bed Bed) {
+func catchesUp(t *testing.T, bed Fixture) {
 	m := admit(t, bed, "cut")
-	cable := &Cable{}
+	cable := &CutDialer{}
 	node := bed.Node(t, "cut", cable)
 	orders, reports := newInbox(), newInbox()
 	subscribe(t, node, "cut", "L.cut", orders.take)
@@ -285,9 +285,9 @@ func catchesUp(t *testing.T, bed Bed) {
 	reports.want(t, <-sent)
 }
 
-func restarted(t *testing.T, bed Bed) {
+func restarted(t *testing.T, bed Fixture) {
 	admit(t, bed, "restart")
-	node := bed.Node(t, "restart", &Cable{})
+	node := bed.Node(t, "restart", &CutDialer{})
 	orders := newInbox()
 	subscribe(t, node, "restart", "L.restart", orders.take)
 	want := publish(t, bed.Manager(t), "L.restart", 1, 50)
@@ -308,7 +308,7 @@ func restarted(t *testing.T, bed Bed) {
 	reports.want(t, <-sent)
 }
 
-func removed(t *testing.T, bed Bed) {
+func removed(t *testing.T, bed Fixture) {
 	m := admit(t, bed, "gone")
 	publish(t, m, "L.gone", 1, 3)
 	if err := m.Remove(t.Context(), "gone"); err != nil {
@@ -316,6 +316,6 @@ func removed(t *testing.T, bed Bed) {
 	}
 	admit(t, bed, "gone") // joins again, under a name that was used before
 	got := newInbox()
-	subscribe(t, bed.Node(t, "gone", &Cable{}), "gone", "L.gone", got.take)
+	subscribe(t, bed.Node(t, "gone", &CutDialer{}), "gone", "L.gone", got.take)
 	got.want(t, publish(t, m, "L.gone", 4, 5))
 }

@@ -364,7 +364,7 @@ func (b *Bus) consume(ctx context.Context, durable string, s wire.Subject, handl
 		}
 		for it := fetches.RecordIter(); !it.Done(); {
 			r := it.Next()
-			in := bus.Message{Subject: subject(r.Topic), Data: r.Value}
+			in := bus.Delivery{Subject: subject(r.Topic), Data: r.Value}
 			for _, h := range r.Headers {
 				if h.Key == idHeader {
 					in.ID = string(h.Value)

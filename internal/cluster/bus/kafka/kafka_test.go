@@ -21,15 +21,15 @@ func newBed(t *testing.T) *bed { return &bed{bustest.StartBroker(t)} }
 
 func (b *bed) Manager(t *testing.T) bus.Admin {
 	t.Helper()
-	return b.connect(t, wire.Manager, &bustest.Cable{})
+	return b.connect(t, wire.Manager, &bustest.CutDialer{})
 }
 
-func (b *bed) Node(t *testing.T, name string, cable *bustest.Cable) bus.Bus {
+func (b *bed) Node(t *testing.T, name string, cable *bustest.CutDialer) bus.Bus {
 	t.Helper()
 	return b.connect(t, name, cable)
 }
 
-func (b *bed) connect(t *testing.T, name string, cable *bustest.Cable) *Bus {
+func (b *bed) connect(t *testing.T, name string, cable *bustest.CutDialer) *Bus {
 	t.Helper()
 	c, err := dial([]string{b.Address}, name, Security{},
 		func(_ context.Context, network, address string) (net.Conn, error) {
@@ -49,11 +49,13 @@ func TestBus(t *testing.T) { bustest.Run(t, newBed(t)) }
 // closing does not hang.
 func TestNoBroker(t *testing.T) {
 	b := &bed{&bustest.Broker{Address: "127.0.0.1:1"}} // where no server listens
-	c := b.connect(t, "a", &bustest.Cable{})
+	c := b.connect(t, "a", &bustest.CutDialer{})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- c.Subscribe(ctx, "a", "L.a", func(context.Context, bus.Message) error { return nil }) }()
+	go func() {
+		ended <- c.Subscribe(ctx, "a", "L.a", func(context.Context, bus.Delivery) error { return nil })
+	}()
 	begun := time.Now()
 	err := c.Publish(ctx, "M.a", "1", nil)
 	if err == nil || time.Since(begun) > 5*time.Second {

@@ -74,15 +74,15 @@ type door struct {
 
 func (d door) Manager(t *testing.T) bus.Admin {
 	t.Helper()
-	return d.connect(t, wire.Manager, &bustest.Cable{})
+	return d.connect(t, wire.Manager, &bustest.CutDialer{})
 }
 
-func (d door) Node(t *testing.T, name string, cable *bustest.Cable) bus.Bus {
+func (d door) Node(t *testing.T, name string, cable *bustest.CutDialer) bus.Bus {
 	t.Helper()
 	return d.connect(t, name, cable)
 }
 
-func (d door) connect(t *testing.T, name string, cable *bustest.Cable) *Bus {
+func (d door) connect(t *testing.T, name string, cable *bustest.CutDialer) *Bus {
 	t.Helper()
 	c, err := dial([]string{d.At(d.port)}, name, d.secure, func(_ context.Context, network, address string) (net.Conn, error) {
 		return cable.Dial(network, address)
@@ -160,7 +160,7 @@ func TestWaysIn(t *testing.T) {
 		{"TLS where nobody speaks it", bustest.ClearPort, tlsOnly, "does it speak TLS"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := door{s, test.port, test.secure}.connect(t, "a", &bustest.Cable{})
+			c := door{s, test.port, test.secure}.connect(t, "a", &bustest.CutDialer{})
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			err := c.Ping(ctx)
@@ -180,7 +180,7 @@ func TestWaysIn(t *testing.T) {
 	}
 	// It expires while the broker and the client run: the file is checked when a
 	// member starts, and refused by the broker at the next connection.
-	c := door{s, bustest.MutualPort, Security{TLS: true, Files: expired}}.connect(t, "a", &bustest.Cable{})
+	c := door{s, bustest.MutualPort, Security{TLS: true, Files: expired}}.connect(t, "a", &bustest.CutDialer{})
 	s.ours.Issue(t, "old", tlstest.Expired)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -301,7 +301,7 @@ func TestAccessControlLists(t *testing.T) {
 	// In clear, and so without a name, only the test's administrator comes.
 	s := newSecured(t, "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\nsuper.users=User:ANONYMOUS\nallow.everyone.if.no.acl.found=false\n")
 	connect := func(member string) *Bus {
-		return door{s, bustest.SASLPort, s.login(t, Scram512, member, map[string]string{"a": "plain512", "b": "b512", wire.Manager: "manager512"}[member])}.connect(t, member, &bustest.Cable{})
+		return door{s, bustest.SASLPort, s.login(t, Scram512, member, map[string]string{"a": "plain512", "b": "b512", wire.Manager: "manager512"}[member])}.connect(t, member, &bustest.CutDialer{})
 	}
 	publish := func(b *Bus, subject wire.Subject, id string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
@@ -319,8 +319,8 @@ func TestAccessControlLists(t *testing.T) {
 		}
 	}
 	// What each needs.
-	got := make(chan bus.Message, 100)
-	take := func(_ context.Context, m bus.Message) error { got <- m; return nil }
+	got := make(chan bus.Delivery, 100)
+	take := func(_ context.Context, m bus.Delivery) error { got <- m; return nil }
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for _, topic := range []wire.Topic{wire.Profiles, wire.Heartbeats, wire.Reports} {
@@ -356,9 +356,9 @@ func TestAccessControlLists(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stolen := make(chan bus.Message, 1)
+		stolen := make(chan bus.Delivery, 1)
 		spying, stop := context.WithTimeout(t.Context(), 5*time.Second)
-		_ = spy.Subscribe(spying, durable, "L.b", func(_ context.Context, m bus.Message) error { stolen <- m; return nil })
+		_ = spy.Subscribe(spying, durable, "L.b", func(_ context.Context, m bus.Delivery) error { stolen <- m; return nil })
 		stop()
 		spy.Close()
 		select {

@@ -216,7 +216,7 @@ func (c *Conn) consume(ctx context.Context, durable string, subject wire.Subject
 		if err != nil {
 			return err
 		}
-		in := bus.Message{Subject: wire.Subject(m.Subject()), ID: m.Headers().Get(idHeader), Data: m.Data()}
+		in := bus.Delivery{Subject: wire.Subject(m.Subject()), ID: m.Headers().Get(idHeader), Data: m.Data()}
 		if !deliver(ctx, m, in, handler) {
 			return ctx.Err()
 		}
@@ -228,7 +228,7 @@ func (c *Conn) consume(ctx context.Context, durable string, subject wire.Subject
 }
 
 // deliver keeps the message ours for as long as its handler takes.
-func deliver(ctx context.Context, m jetstream.Msg, in bus.Message, handler bus.Handler) bool {
+func deliver(ctx context.Context, m jetstream.Msg, in bus.Delivery, handler bus.Handler) bool {
 	done := make(chan struct{})
 	defer close(done)
 	slow := time.AfterFunc(ackWait/3, func() {

@@ -86,7 +86,7 @@ func (b *bed) identity(t *testing.T, name string) pki.Identity {
 
 func (b *bed) Manager(*testing.T) bus.Admin { return b.server }
 
-func (b *bed) Node(t *testing.T, name string, cable *bustest.Cable) bus.Bus {
+func (b *bed) Node(t *testing.T, name string, cable *bustest.CutDialer) bus.Bus {
 	t.Helper()
 	c, err := nats.DialBy(b.listen, b.identity(t, name), cable.Dial, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -220,10 +220,10 @@ func TestForgedMoves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := make(chan bus.Message, 10)
+	got := make(chan bus.Delivery, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go b.Node(t, "a", &bustest.Cable{}).Subscribe(ctx, "a", "L.a", func(_ context.Context, m bus.Message) error {
+	go b.Node(t, "a", &bustest.CutDialer{}).Subscribe(ctx, "a", "L.a", func(_ context.Context, m bus.Delivery) error {
 		got <- m
 		return nil
 	})
@@ -263,7 +263,7 @@ func TestRefusedPublish(t *testing.T) {
 	b := newBed(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := b.Node(t, "b", &bustest.Cable{}).Publish(ctx, "L.a", "1", nil); !errors.Is(err, bus.ErrRefused) {
+	if err := b.Node(t, "b", &bustest.CutDialer{}).Publish(ctx, "L.a", "1", nil); !errors.Is(err, bus.ErrRefused) {
 		t.Errorf("forged order: %v", err)
 	}
 }

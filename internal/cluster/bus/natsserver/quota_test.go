@@ -49,12 +49,12 @@ func TestForeignMessageID(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	honest := b.Node(t, "a", &bustest.Cable{})
+	honest := b.Node(t, "a", &bustest.CutDialer{})
 	if err := honest.Publish(ctx, "R.a", "m-1-report-7", []byte("done")); err != nil {
 		t.Fatal(err)
 	}
-	got := make(chan bus.Message, 10)
-	go b.server.Subscribe(ctx, "reader", "R.*", func(_ context.Context, m bus.Message) error {
+	got := make(chan bus.Delivery, 10)
+	go b.server.Subscribe(ctx, "reader", "R.*", func(_ context.Context, m bus.Delivery) error {
 		got <- m
 		return nil
 	})
@@ -116,7 +116,7 @@ func TestMemberFillsItsSubjects(t *testing.T) {
 	// The others go on.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	honest := b.Node(t, "a", &bustest.Cable{})
+	honest := b.Node(t, "a", &bustest.CutDialer{})
 	for _, subject := range []string{"R.a", "M.a", "H.a"} {
 		if err := honest.Publish(ctx, wire.Subject(subject), "1", []byte("mine")); err != nil {
 			t.Errorf("a is refused as well: %s: %v", subject, err)
@@ -130,7 +130,7 @@ func TestTooLarge(t *testing.T) {
 	b := newBed(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	node := b.Node(t, "a", &bustest.Cable{})
+	node := b.Node(t, "a", &bustest.CutDialer{})
 	for subject, bytes := range map[wire.Subject]int{"R.a": 70 << 10, "H.a": 20 << 10, "M.a": wire.MaxMessage + 2<<10} {
 		if err := node.Publish(ctx, subject, "1", make([]byte, bytes)); !errors.Is(err, bus.ErrTooLarge) {
 			t.Errorf("%d bytes on %s: %v", bytes, subject, err)
@@ -191,7 +191,7 @@ func TestFloodingMember(t *testing.T) {
 	got := newInboxOf(t, b, "R.*")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := b.Node(t, "a", &bustest.Cable{}).Publish(ctx, "R.a", "1", []byte("mine")); err != nil {
+	if err := b.Node(t, "a", &bustest.CutDialer{}).Publish(ctx, "R.a", "1", []byte("mine")); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -205,13 +205,13 @@ func TestFloodingMember(t *testing.T) {
 }
 
 // newInboxOf reads a topic until the test ends.
-func newInboxOf(t *testing.T, b *bed, subject wire.Subject) <-chan bus.Message {
+func newInboxOf(t *testing.T, b *bed, subject wire.Subject) <-chan bus.Delivery {
 	ctx, cancel := context.WithCancel(context.Background())
-	got := make(chan bus.Message, 100)
+	got := make(chan bus.Delivery, 100)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = b.server.Subscribe(ctx, "reader", subject, func(_ context.Context, m bus.Message) error {
+		_ = b.server.Subscribe(ctx, "reader", subject, func(_ context.Context, m bus.Delivery) error {
 			got <- m
 			return nil
 		})

@@ -8,8 +8,8 @@ import (
 	"weir/internal/core/wire"
 )
 
-// Place is a min that a node had to refuse.
-type Place struct {
+// RefusedMin is a min that a node had to refuse.
+type RefusedMin struct {
 	wire.PlaceRequest
 	Answer  wire.PlaceAnswer `json:"answer"`
 	To      string           `json:"to"`    // where the min will be in force
@@ -21,7 +21,7 @@ type Place struct {
 }
 
 // Close ends a place, as done if why is "". What was asked for is not kept any more.
-func (p *Place) Close(why string, now time.Time) {
+func (p *RefusedMin) Close(why string, now time.Time) {
 	p.State, p.Error, p.Ended = wire.PlaceDone, wire.Clip(why, wire.MaxText), now.UTC()
 	if why != "" {
 		p.State = wire.PlaceFailed
@@ -30,10 +30,10 @@ func (p *Place) Close(why string, now time.Time) {
 }
 
 // Final reports whether nothing more is done about the place.
-func (p *Place) Final() bool { return p.State.Final() }
+func (p *RefusedMin) Final() bool { return p.State.Final() }
 
-// Apply is a policy that a node is to put into force.
-type Apply struct {
+// PendingPolicy is a policy that a node is to put into force.
+type PendingPolicy struct {
 	wire.Apply
 	Node    string    `json:"node"`
 	Created time.Time `json:"created"`
@@ -44,6 +44,6 @@ type Apply struct {
 
 // Owns reports whether a move is that of the container that a place is for, and not
 // of one that makes room.
-func (p *Place) Owns(mv *Move) bool {
+func (p *RefusedMin) Owns(mv *Move) bool {
 	return mv != nil && mv.Place == p.ID && mv.From == p.Node && mv.Container == p.Container
 }

@@ -39,8 +39,8 @@ const (
 	maxSnapshot = 1 << 30
 )
 
-// Manifest is the first file of a snapshot, for people and for Restore.
-type Manifest struct {
+// SnapshotManifest is the first file of a snapshot, for people and for Restore.
+type SnapshotManifest struct {
 	Created   time.Time `json:"created"`
 	Weir      string    `json:"weir"`
 	Authority string    `json:"authority"` // SHA-256 of its certificate
@@ -62,7 +62,7 @@ func inSnapshot(name string) bool {
 
 // Pack returns a snapshot of the folder, whose database is open. The caller makes no change
 // meanwhile, so that the files and the database are of one moment.
-func Pack(dir string, db *DB, about Manifest) ([]byte, error) {
+func Pack(dir string, db *DB, about SnapshotManifest) ([]byte, error) {
 	var body bytes.Buffer
 	packed := gzip.NewWriter(&body)
 	out := tar.NewWriter(packed)
@@ -133,7 +133,7 @@ func addFiles(dir string, add func(name string, text []byte) error) error {
 
 // snapshot is a snapshot that was read and found whole.
 type snapshot struct {
-	Manifest
+	SnapshotManifest
 	files map[string][]byte
 }
 
@@ -180,7 +180,7 @@ func readSnapshot(in io.Reader, name string) (snapshot, error) {
 			return bad("cannot be unpacked: %v", err)
 		}
 	}
-	if err := json.Unmarshal(s.files[manifestFile], &s.Manifest); err != nil || s.files[databaseFile] == nil {
+	if err := json.Unmarshal(s.files[manifestFile], &s.SnapshotManifest); err != nil || s.files[databaseFile] == nil {
 		return bad("lacks its manifest or the database")
 	}
 	delete(s.files, manifestFile)

@@ -57,7 +57,7 @@ func decode(text []byte) (c config, err error) {
 }
 
 // examine says what of an order's container this node does not accept. Pure.
-func examine(o migrate.Order, rules accept.Rules, at host) []migrate.Finding {
+func examine(o migrate.MoveSpec, rules accept.Rules, at host) []migrate.PreflightFinding {
 	x := &migrate.Examination{}
 	c, err := decode(o.Container.Config)
 	if err != nil {
@@ -77,7 +77,7 @@ type examiner struct {
 	*migrate.Examination
 	rules   accept.Rules
 	at      host
-	order   migrate.Order
+	order   migrate.MoveSpec
 	inspect container.InspectResponse
 	volumes []string // that the configuration names
 }

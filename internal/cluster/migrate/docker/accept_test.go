@@ -156,7 +156,7 @@ func rights() []right {
 			r.Config.Volumes = map[string]struct{}{"/elsewhere": {}}
 		}},
 		{name: "path that is not mounted", give: func(_ *container.InspectResponse, c *migrate.Container) {
-			c.Binds = []migrate.Bind{{Source: "/root/.ssh", Destination: "/x", Dir: true}}
+			c.Binds = []migrate.BindMount{{Source: "/root/.ssh", Destination: "/x", Dir: true}}
 		}},
 		{name: "port that is not published", give: func(_ *container.InspectResponse, c *migrate.Container) {
 			c.Ports = []string{":22/tcp"}
@@ -238,7 +238,7 @@ func honest() (container.InspectResponse, migrate.Container) {
 }
 
 // orderFor describes a container as a source does.
-func orderFor(t *testing.T, r container.InspectResponse, c migrate.Container) migrate.Order {
+func orderFor(t *testing.T, r container.InspectResponse, c migrate.Container) migrate.MoveSpec {
 	t.Helper()
 	text, err := json.Marshal(config{Inspect: r})
 	if err != nil {
@@ -246,14 +246,14 @@ func orderFor(t *testing.T, r container.InspectResponse, c migrate.Container) mi
 	}
 	if c.Binds == nil {
 		for _, source := range boundPaths(r) {
-			c.Binds = append(c.Binds, migrate.Bind{Source: source})
+			c.Binds = append(c.Binds, migrate.BindMount{Source: source})
 		}
 	}
 	if c.Ports == nil {
 		c.Ports = portsOf(r)
 	}
 	c.Config = text
-	return migrate.Order{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachLayer, Container: c}
+	return migrate.MoveSpec{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachLayer, Container: c}
 }
 
 func TestHonestConfigurationIsAccepted(t *testing.T) {
@@ -412,7 +412,7 @@ func TestHostileConfigurations(t *testing.T) {
 			t.Errorf("configuration %d (%v): %v", i, names, err)
 		}
 		list, err := e.Lacking(ctx, o)
-		if err != nil || !slices.ContainsFunc(list, func(f migrate.Finding) bool { return f.Refuses }) {
+		if err != nil || !slices.ContainsFunc(list, func(f migrate.PreflightFinding) bool { return f.Refuses }) {
 			t.Errorf("configuration %d (%v) is not found in the pre-flight: %v, %v", i, names, list, err)
 		}
 		count++

@@ -34,7 +34,7 @@ func TestDrawnContainers(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Config = text
-		o := migrate.Order{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachLayer, Container: c}
+		o := migrate.MoveSpec{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachLayer, Container: c}
 		boundtest.Hold(t, func() { examine(o, accept.Rules{}, target) })
 		if t.Failed() {
 			t.Fatalf("%.300q", text)

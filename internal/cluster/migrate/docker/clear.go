@@ -43,7 +43,9 @@ func endHalf(ctx context.Context, engine *client.Client, p place, id string) err
 	return errors.Join(err, remains.State(ctx, p.remains(), id, "runc"))
 }
 
-func (p place) remains() remains.Place { return remains.Place{Root: p.file("/"), Command: p.command} }
+func (p place) remains() remains.EngineNamespace {
+	return remains.EngineNamespace{Root: p.file("/"), Command: p.command}
+}
 
 // announced tells the networks of a container that runs here now where its addresses are. That
 // it could not is no reason to give up a move; the note says it, "" for nothing.

@@ -113,7 +113,7 @@ func (e *Engine) describeMounts(ctx context.Context, p place, r container.Inspec
 		switch m.Type {
 		case mount.TypeBind:
 			info, err := os.Stat(p.file(m.Source))
-			c.Binds = append(c.Binds, migrate.Bind{Source: m.Source, Destination: m.Destination, Dir: err == nil && info.IsDir()})
+			c.Binds = append(c.Binds, migrate.BindMount{Source: m.Source, Destination: m.Destination, Dir: err == nil && info.IsDir()})
 		case mount.TypeVolume:
 			v, err := e.client.VolumeInspect(ctx, m.Name)
 			if err != nil {
@@ -165,9 +165,9 @@ func portsOf(r container.InspectResponse) (list []string) {
 
 // obstacles returns the parts of a configuration that cannot be migrated: each was
 // tried, and fails in the dump or in the restore.
-func obstacles(r container.InspectResponse) (list []migrate.Finding) {
+func obstacles(r container.InspectResponse) (list []migrate.PreflightFinding) {
 	refuse := func(code, msg, remedy string) {
-		list = append(list, migrate.Finding{Code: code, Refuses: true, Msg: msg, Remedy: remedy})
+		list = append(list, migrate.PreflightFinding{Code: code, Refuses: true, Msg: msg, Remedy: remedy})
 	}
 	h := r.HostConfig
 	if h.Privileged {
@@ -199,10 +199,10 @@ func obstacles(r container.InspectResponse) (list []migrate.Finding) {
 		refuse("swarm", fmt.Sprintf("it belongs to the swarm service %s, which would start another in its place", service), "let swarm move it, without its memory: docker service update --force "+service+"; or run it by docker run (a service with --restart-condition none, as in the C-Balancer paper, would not be started again, but swarm would count it as ended, and know nothing of the copy)")
 	}
 	if r.Config.Tty && r.Config.OpenStdin && r.Config.AttachStdin {
-		list = append(list, migrate.Finding{Code: "attached", Msg: "users attached to its terminal will be cut off", Remedy: "attach again on the target"})
+		list = append(list, migrate.PreflightFinding{Code: "attached", Msg: "users attached to its terminal will be cut off", Remedy: "attach again on the target"})
 	}
 	for _, id := range r.ExecIDs {
-		list = append(list, migrate.Finding{Code: "exec", Msg: fmt.Sprintf("what runs in it by docker exec (%.12s) ends", id)})
+		list = append(list, migrate.PreflightFinding{Code: "exec", Msg: fmt.Sprintf("what runs in it by docker exec (%.12s) ends", id)})
 	}
 	return list
 }

@@ -123,8 +123,8 @@ func (e *Engine) Copy(ctx context.Context, move string) (id string, running bool
 }
 
 // Do takes one step.
-func (e *Engine) Do(ctx context.Context, step move.Step, o migrate.Order) (migrate.Outcome, error) {
-	steps := map[move.Step]func(context.Context, migrate.Order) (migrate.Outcome, error){
+func (e *Engine) Do(ctx context.Context, step move.Step, o migrate.MoveSpec) (migrate.StepOutcome, error) {
+	steps := map[move.Step]func(context.Context, migrate.MoveSpec) (migrate.StepOutcome, error){
 		move.PushImage: e.pushImage,
 		move.PullImage: e.pullImage,
 		move.Create:    e.create,
@@ -141,7 +141,7 @@ func (e *Engine) Do(ctx context.Context, step move.Step, o migrate.Order) (migra
 	}
 	do, ok := steps[step]
 	if !ok {
-		return migrate.Outcome{}, failed("the Docker engine knows no step %s", step)
+		return migrate.StepOutcome{}, failed("the Docker engine knows no step %s", step)
 	}
 	out, err := do(ctx, o)
 	return out, definite(ctx, err)

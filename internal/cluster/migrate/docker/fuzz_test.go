@@ -24,7 +24,7 @@ func FuzzExamine(f *testing.F) {
 	boundtest.Seeds[[]byte](f, bound.Description, `{"Inspect":{"Config":{"Labels":`, `{"Inspect":`, `{"Inspect":{"HostConfig":{"Binds":[`)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		boundtest.Hold(t, func() {
-			o := migrate.Order{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachLayer, Container: migrate.Container{Name: "web", Config: text}}
+			o := migrate.MoveSpec{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachLayer, Container: migrate.Container{Name: "web", Config: text}}
 			size := 0
 			for _, finding := range examine(o, accept.Rules{}, target) {
 				size += len(finding.String())

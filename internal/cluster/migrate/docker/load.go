@@ -18,14 +18,14 @@ import (
 // (archive.Survey). The engine gets it with one image, the ordered one, and without names.
 
 // loadImage takes an image of at most so many bytes as another engine has saved it.
-func (e *Engine) loadImage(ctx context.Context, o migrate.Order, r io.Reader) (pack.Size, error) {
+func (e *Engine) loadImage(ctx context.Context, o migrate.MoveSpec, r io.Reader) (pack.StreamSize, error) {
 	dir, err := e.dataDir(ctx)
 	if err != nil {
-		return pack.Size{}, err
+		return pack.StreamSize{}, err
 	}
 	f, err := os.CreateTemp(dir, "weir-"+filepath.Base(o.Move)+"-*.image")
 	if err != nil {
-		return pack.Size{}, err
+		return pack.StreamSize{}, err
 	}
 	defer func() { _ = errors.Join(f.Close(), os.Remove(f.Name())) }()
 	limits, size, err := fill(f, dir, o, r)
@@ -52,14 +52,14 @@ func (e *Engine) loadImage(ctx context.Context, o migrate.Order, r io.Reader) (p
 }
 
 // fill writes a stream's archive into a file.
-func fill(f *os.File, dir string, o migrate.Order, r io.Reader) (pack.Limits, pack.Size, error) {
+func fill(f *os.File, dir string, o migrate.MoveSpec, r io.Reader) (pack.StreamBounds, pack.StreamSize, error) {
 	limits, err := pack.Room(dir, o.Limit(migrate.Part{Kind: migrate.PartImage}))
 	if err != nil {
-		return limits, pack.Size{}, err
+		return limits, pack.StreamSize{}, err
 	}
 	unpacked, size, err := pack.Unpack(r, limits)
 	if err != nil {
-		return limits, pack.Size{}, err
+		return limits, pack.StreamSize{}, err
 	}
 	defer unpacked.Close()
 	_, err = io.Copy(f, unpacked)

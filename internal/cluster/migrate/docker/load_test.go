@@ -96,7 +96,7 @@ func bomb(t *testing.T, mib int) []byte {
 }
 
 // stream returns the forgery as it arrives, and the order for it.
-func (f forgery) stream(t *testing.T) (io.Reader, migrate.Order) {
+func (f forgery) stream(t *testing.T) (io.Reader, migrate.MoveSpec) {
 	t.Helper()
 	files := map[string][]byte{}
 	var names []string
@@ -150,7 +150,7 @@ func (f forgery) stream(t *testing.T) (io.Reader, migrate.Order) {
 	if _, err := pack.Copy(&packed, &b); err != nil {
 		t.Fatal(err)
 	}
-	return &packed, migrate.Order{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachLayer,
+	return &packed, migrate.MoveSpec{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachLayer,
 		Container: migrate.Container{Name: "web", Engine: "docker", Image: "app:1", ImageID: "sha256:" + hash}}
 }
 
@@ -234,7 +234,7 @@ func TestHostileImages(t *testing.T) {
 			if _, err := pack.Copy(&packed, bytes.NewReader(archive)); err != nil {
 				t.Fatal(err)
 			}
-			o := migrate.Order{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachExport, Container: migrate.Container{Name: "web"}}
+			o := migrate.MoveSpec{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachExport, Container: migrate.Container{Name: "web"}}
 			_, err := e.Receive(t.Context(), migrate.Part{Kind: migrate.PartExport}, o, &packed)
 			if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v, want one line with %q", err, says)
@@ -250,7 +250,7 @@ func TestHostileImages(t *testing.T) {
 func TestTenGigabytesInTenMegabytes(t *testing.T) {
 	layer := bomb(t, 10<<10)
 	stream, o := forgery{layers: [][]byte{layer}, config: "{}", id: strings.Repeat("e", 64)}.stream(t)
-	unpacked, _, err := pack.Unpack(stream, pack.Limits{Bytes: 1 << 30})
+	unpacked, _, err := pack.Unpack(stream, pack.StreamBounds{Bytes: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestTenGigabytesInTenMegabytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = archive.Survey(bytes.NewReader(text), o.Container.ImageID, pack.Limits{Bytes: 1 << 30, Entries: 1 << 20})
+	_, err = archive.Survey(bytes.NewReader(text), o.Container.ImageID, pack.StreamBounds{Bytes: 1 << 30, Entries: 1 << 20})
 	if err == nil || !strings.Contains(err.Error(), "packed") {
 		t.Errorf("%d bytes: %v", len(layer), err)
 	}

@@ -22,7 +22,7 @@ const untagTimeout = 10 * time.Second
 
 // committed returns the reference of what a migration commits or imports; "" if it
 // does neither.
-func committed(o migrate.Order) string {
+func committed(o migrate.MoveSpec) string {
 	switch o.Approach {
 	case migrate.ApproachCommit:
 		return o.Registry + "/" + access.MoveRepository + ":" + o.Move
@@ -34,7 +34,7 @@ func committed(o migrate.Order) string {
 
 // digested returns the reference, by digest, of the image that a migration has
 // committed, whatever the name means by now; "" if it has no digest.
-func digested(o migrate.Order) string {
+func digested(o migrate.MoveSpec) string {
 	named, err := reference.ParseNormalizedNamed(committed(o))
 	if err != nil || o.Committed == nil || o.Committed.Digest == "" {
 		return ""
@@ -44,14 +44,14 @@ func digested(o migrate.Order) string {
 
 // base returns the reference of a container's image in the registry. It has the
 // move's own name: no other move can put another image there.
-func base(o migrate.Order) string { return o.Registry + "/" + access.BaseRepository + ":" + o.Move }
+func base(o migrate.MoveSpec) string { return o.Registry + "/" + access.BaseRepository + ":" + o.Move }
 
 // hint returns the reference by which a target tells its registry which layers it has.
-func hint(o migrate.Order) string { return base(o) + access.HintSuffix }
+func hint(o migrate.MoveSpec) string { return base(o) + access.HintSuffix }
 
 // brought returns a name of an image that came here for a migration, until that is
 // over: if it fails, the image goes.
-func brought(o migrate.Order) string { return "weir-brought:" + o.Move }
+func brought(o migrate.MoveSpec) string { return "weir-brought:" + o.Move }
 
 // imageName returns the container's image by the name that it was asked for, if that
 // still means the same.
@@ -89,7 +89,7 @@ func (e *Engine) untag(ctx context.Context, ref string) {
 // untagPassing takes the names by which a container's image went through the registry.
 // The steps that give them take them back, unless the agent or the engine dies in
 // between.
-func (e *Engine) untagPassing(ctx context.Context, o migrate.Order) {
+func (e *Engine) untagPassing(ctx context.Context, o migrate.MoveSpec) {
 	if o.Registry != "" {
 		e.untag(ctx, base(o))
 		e.untag(ctx, hint(o))
@@ -97,7 +97,7 @@ func (e *Engine) untagPassing(ctx context.Context, o migrate.Order) {
 }
 
 // dropBrought removes an image that came for a migration, unless it is used by now.
-func (e *Engine) dropBrought(ctx context.Context, o migrate.Order) {
+func (e *Engine) dropBrought(ctx context.Context, o migrate.MoveSpec) {
 	if _, err := e.client.ImageInspect(ctx, brought(o)); err != nil {
 		return
 	}

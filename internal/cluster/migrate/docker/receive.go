@@ -22,12 +22,12 @@ import (
 )
 
 // Receive takes a part of a container.
-func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (migrate.Outcome, error) {
+func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.MoveSpec, r io.Reader) (migrate.StepOutcome, error) {
 	size, err := e.receive(ctx, p, o, r)
-	return migrate.Outcome{Bytes: size.Packed, Raw: size.Raw}, definite(ctx, err)
+	return migrate.StepOutcome{Bytes: size.Packed, Raw: size.Raw}, definite(ctx, err)
 }
 
-func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (size pack.Size, err error) {
+func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.MoveSpec, r io.Reader) (size pack.StreamSize, err error) {
 	switch p.Kind {
 	case migrate.PartImage:
 		return e.loadImage(ctx, o, r)
@@ -88,10 +88,10 @@ func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 }
 
 // unpacked hands a stream's archive, which is one layer, to the engine within the limits.
-func unpacked(r io.Reader, limits pack.Limits, give func(io.Reader) (io.ReadCloser, error)) (pack.Size, error) {
+func unpacked(r io.Reader, limits pack.StreamBounds, give func(io.Reader) (io.ReadCloser, error)) (pack.StreamSize, error) {
 	archive, size, err := pack.Unpack(r, limits)
 	if err != nil {
-		return pack.Size{}, err
+		return pack.StreamSize{}, err
 	}
 	contents := pack.Contents{Limits: limits}
 	layer := contents.Watch(archive)
@@ -106,49 +106,49 @@ func unpacked(r io.Reader, limits pack.Limits, give func(io.Reader) (io.ReadClos
 
 // replace unpacks a stream into a folder that it empties first: the engine may have
 // put something there, such as the image's files into a new volume.
-func replace(r io.Reader, folder string, limit int64) (pack.Size, error) {
+func replace(r io.Reader, folder string, limit int64) (pack.StreamSize, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return pack.Size{}, err
+		return pack.StreamSize{}, err
 	}
 	defer root.Close()
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
-		return pack.Size{}, err
+		return pack.StreamSize{}, err
 	}
 	var errs []error
 	for _, entry := range entries {
 		errs = append(errs, root.RemoveAll(entry.Name()))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return pack.Size{}, err
+		return pack.StreamSize{}, err
 	}
 	return take(r, folder, limit, nil)
 }
 
 // take unpacks a stream of at most limit bytes, and of no more than the file system has
 // room for.
-func take(r io.Reader, folder string, limit int64, accept func(*tar.Header) error) (pack.Size, error) {
+func take(r io.Reader, folder string, limit int64, accept func(*tar.Header) error) (pack.StreamSize, error) {
 	limits, err := pack.Room(folder, limit)
 	if err != nil {
-		return pack.Size{}, err
+		return pack.StreamSize{}, err
 	}
 	limits.Accept = accept
 	return pack.Read(r, folder, limits)
 }
 
 // takeMemory takes what was copied ahead of a checkpoint.
-func (f folder) takeMemory(r io.Reader, limit int64) (pack.Size, error) {
+func (f folder) takeMemory(r io.Reader, limit int64) (pack.StreamSize, error) {
 	if err := errors.Join(os.RemoveAll(f.file(f.before)), os.MkdirAll(f.file(f.before), 0o700)); err != nil {
-		return pack.Size{}, err
+		return pack.StreamSize{}, err
 	}
 	return take(r, f.file(f.before), limit, onlyImages)
 }
 
 // takeCheckpoint takes the checkpoint of a container, for another in a cgroup.
-func (f folder) takeCheckpoint(r io.Reader, limit int64, was, is, group string) (pack.Size, error) {
+func (f folder) takeCheckpoint(r io.Reader, limit int64, was, is, group string) (pack.StreamSize, error) {
 	if err := errors.Join(f.removeCheckpoint(), os.MkdirAll(f.file(f.images), 0o700)); err != nil {
-		return pack.Size{}, err
+		return pack.StreamSize{}, err
 	}
 	size, err := take(r, f.file(f.images), limit, onlyImages)
 	if err == nil {

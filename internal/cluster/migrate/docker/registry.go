@@ -29,27 +29,27 @@ func credentials(l migrate.Login) (string, error) {
 }
 
 // pushRef brings an image into the registry. Layers that are there are not sent.
-func (e *Engine) pushRef(ctx context.Context, ref string, login migrate.Login) (migrate.Outcome, error) {
+func (e *Engine) pushRef(ctx context.Context, ref string, login migrate.Login) (migrate.StepOutcome, error) {
 	auth, err := credentials(login)
 	if err != nil {
-		return migrate.Outcome{}, err
+		return migrate.StepOutcome{}, err
 	}
 	answer, err := e.client.ImagePush(ctx, ref, image.PushOptions{RegistryAuth: auth})
 	if err != nil {
-		return migrate.Outcome{}, err
+		return migrate.StepOutcome{}, err
 	}
 	moved, err := drain(answer)
 	if err != nil {
-		return migrate.Outcome{}, err
+		return migrate.StepOutcome{}, err
 	}
 	return e.counted(ctx, ref, login, moved), nil
 }
 
 // pullRef brings an image here. Layers that are here are not sent.
-func (e *Engine) pullRef(ctx context.Context, ref string, login migrate.Login) (migrate.Outcome, error) {
+func (e *Engine) pullRef(ctx context.Context, ref string, login migrate.Login) (migrate.StepOutcome, error) {
 	moved, err := e.fetch(ctx, ref, login)
 	if err != nil {
-		return migrate.Outcome{}, err
+		return migrate.StepOutcome{}, err
 	}
 	return e.counted(ctx, ref, login, moved), nil
 }
@@ -83,22 +83,22 @@ func (e *Engine) fetch(ctx context.Context, ref string, login migrate.Login) (mo
 
 // pullDigest brings here the image that the source has committed by the digest of its
 // manifest, whatever its name means in the registry by now, and gives it that name here.
-func (e *Engine) pullDigest(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
+func (e *Engine) pullDigest(ctx context.Context, o migrate.MoveSpec) (migrate.StepOutcome, error) {
 	ref, want, digested := committed(o), o.Committed, digested(o)
 	moved, err := e.fetch(ctx, digested, o.Login)
 	if err != nil {
-		return migrate.Outcome{}, err
+		return migrate.StepOutcome{}, err
 	}
 	found, err := e.client.ImageInspect(ctx, digested)
 	if err != nil {
-		return migrate.Outcome{}, err
+		return migrate.StepOutcome{}, err
 	}
 	if found.ID != want.ImageID {
 		e.removeImage(ctx, digested)
-		return migrate.Outcome{}, refused("%s holds image %s, and the source says that it has made %s", digested, found.ID, want.ImageID)
+		return migrate.StepOutcome{}, refused("%s holds image %s, and the source says that it has made %s", digested, found.ID, want.ImageID)
 	}
 	if err := e.client.ImageTag(ctx, found.ID, ref); err != nil {
-		return migrate.Outcome{}, err
+		return migrate.StepOutcome{}, err
 	}
 	return e.counted(ctx, ref, o.Login, moved), nil
 }
@@ -110,17 +110,17 @@ const countTimeout = 500 * time.Millisecond
 // counted counts the bytes of the layers that went over the network in a push or pull. The
 // registry says how large they are: an engine tells in a push what they were before it packed
 // them, and in a pull nothing of those that come quickly.
-func (e *Engine) counted(ctx context.Context, ref string, login migrate.Login, moved journey) migrate.Outcome {
+func (e *Engine) counted(ctx context.Context, ref string, login migrate.Login, moved journey) migrate.StepOutcome {
 	if len(moved.layers) == 0 {
-		return migrate.Outcome{Digest: moved.digest}
+		return migrate.StepOutcome{Digest: moved.digest}
 	}
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	n, err := e.packed(ctx, ref, login, moved.layers)
 	if err != nil {
-		return migrate.Outcome{Bytes: -1, Digest: moved.digest, Note: "bytes not known: " + oneLine(err.Error())}
+		return migrate.StepOutcome{Bytes: -1, Digest: moved.digest, Note: "bytes not known: " + oneLine(err.Error())}
 	}
-	return migrate.Outcome{Bytes: n, Digest: moved.digest}
+	return migrate.StepOutcome{Bytes: n, Digest: moved.digest}
 }
 
 // packed returns the size in bytes of layers as the registry has them.

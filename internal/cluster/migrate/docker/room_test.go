@@ -145,7 +145,7 @@ func TestPullsLeaveTheReserve(t *testing.T) {
 	const size = 1 << 30
 	e, daemon, disk := onSmallDisk(t, size)
 	address, made := hostileRegistry(t, daemon, bomb(t, 2<<10))
-	o := migrate.Order{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachCommit, Registry: address, Committed: &made,
+	o := migrate.MoveSpec{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachCommit, Registry: address, Committed: &made,
 		Container: migrate.Container{Name: "web", Engine: "docker", Image: "app:1", ImageID: made.ImageID}}
 	before := freeOn(t, disk)
 	for _, step := range []move.Step{move.PullImage, move.Pull} {

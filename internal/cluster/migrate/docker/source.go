@@ -45,7 +45,7 @@ var upwards = strings.Repeat("../", 32)
 
 // freeze dumps the container, which ends it, and sees to it that Docker does not start
 // it again.
-func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) freeze(ctx context.Context, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	id := o.Container.ID
 	f, err := e.folder(ctx, id, o.Move)
 	if err != nil {
@@ -78,7 +78,7 @@ func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outco
 		return out, errors.Join(err, f.remove())
 	}
 	// Docker takes a moment to notice; the files to send are whole by now.
-	return migrate.Outcome{Raw: process.FolderSize(f.file(f.images))}, f.setComplete()
+	return migrate.StepOutcome{Raw: process.FolderSize(f.file(f.images))}, f.setComplete()
 }
 
 // alive says whether a container's first process is there, whatever Docker has
@@ -119,7 +119,7 @@ func (e *Engine) settled(ctx context.Context, id string) (container.InspectRespo
 
 // preCopy writes down the memory of a container that goes on. From then on the kernel
 // remembers which pages change.
-func (e *Engine) preCopy(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) preCopy(ctx context.Context, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	f, err := e.folder(ctx, o.Container.ID, o.Move)
 	if err != nil {
 		return out, err
@@ -137,11 +137,11 @@ func (e *Engine) preCopy(ctx context.Context, o migrate.Order) (out migrate.Outc
 	if err := e.checkpoint(ctx, f, r.State.Pid, o, f.before, "--pre-dump"); err != nil {
 		return out, errors.Join(err, os.RemoveAll(f.file(f.before)))
 	}
-	return migrate.Outcome{Raw: process.FolderSize(f.file(f.before))}, nil
+	return migrate.StepOutcome{Raw: process.FolderSize(f.file(f.before))}, nil
 }
 
 // dump has the container's own runtime write its checkpoint.
-func (e *Engine) dump(ctx context.Context, f folder, init int, o migrate.Order) error {
+func (e *Engine) dump(ctx context.Context, f folder, init int, o migrate.MoveSpec) error {
 	var more []string
 	if _, err := os.Stat(f.file(f.before)); err == nil {
 		more = []string{"--parent-path", "../" + beforeDir}
@@ -149,7 +149,7 @@ func (e *Engine) dump(ctx context.Context, f folder, init int, o migrate.Order) 
 	return e.checkpoint(ctx, f, init, o, f.images, more...)
 }
 
-func (e *Engine) checkpoint(ctx context.Context, f folder, init int, o migrate.Order, to string, more ...string) error {
+func (e *Engine) checkpoint(ctx context.Context, f folder, init int, o migrate.MoveSpec, to string, more ...string) error {
 	s, err := daemon.ShimOf(f.file, init)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (e *Engine) checkpoint(ctx context.Context, f folder, init int, o migrate.O
 }
 
 // notDumped says why a dump has failed, once nothing of it is left in the container.
-func (e *Engine) notDumped(ctx context.Context, f folder, init int, o migrate.Order, err error) error {
+func (e *Engine) notDumped(ctx context.Context, f folder, init int, o migrate.MoveSpec, err error) error {
 	if why := process.LastError(f.file(filepath.Join(f.own, "work", "dump.log"))); why != "" {
 		if strings.Contains(why, "proto 262") {
 			why += " (a socket of MPTCP; start a Go program with GODEBUG=multipathtcp=0)"
@@ -192,7 +192,7 @@ func (e *Engine) setRestart(ctx context.Context, id string, policy container.Res
 }
 
 // giveRestart gives a container the policy that it had when it was described.
-func (e *Engine) giveRestart(ctx context.Context, id string, o migrate.Order) error {
+func (e *Engine) giveRestart(ctx context.Context, id string, o migrate.MoveSpec) error {
 	c, err := configOf(o)
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (e *Engine) giveRestart(ctx context.Context, id string, o migrate.Order) er
 	return e.setRestart(ctx, id, c.Inspect.HostConfig.RestartPolicy)
 }
 
-func configOf(o migrate.Order) (c config, err error) {
+func configOf(o migrate.MoveSpec) (c config, err error) {
 	if err = json.Unmarshal(o.Container.Config, &c); err == nil && (c.Inspect.Config == nil || c.Inspect.ContainerJSONBase == nil || c.Inspect.HostConfig == nil) {
 		err = refused("the order describes no Docker container")
 	}
@@ -221,7 +221,7 @@ func (e *Engine) waitEnd(ctx context.Context, id string) error {
 
 // thaw brings the container back on this node: from its checkpoint, or, if there is
 // none that can be restored, with its files alone.
-func (e *Engine) thaw(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) thaw(ctx context.Context, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	id := o.Container.ID
 	f, err := e.folder(ctx, id, o.Move)
 	if err != nil {
@@ -294,23 +294,23 @@ func (e *Engine) start(ctx context.Context, id, move string) (note string, err e
 }
 
 // commit makes an image of the container, whose last layer is what it has changed.
-func (e *Engine) commit(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) commit(ctx context.Context, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	made, err := e.client.ContainerCommit(ctx, o.Container.ID, container.CommitOptions{Reference: committed(o)})
-	return migrate.Outcome{Raw: o.Container.LayerBytes, ImageID: made.ID}, err
+	return migrate.StepOutcome{Raw: o.Container.LayerBytes, ImageID: made.ID}, err
 }
 
-func (e *Engine) push(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
+func (e *Engine) push(ctx context.Context, o migrate.MoveSpec) (migrate.StepOutcome, error) {
 	return e.pushRef(ctx, committed(o), o.Login)
 }
 
 // pushImage brings the container's image into the registry. Layers that are there
 // are not sent.
-func (e *Engine) pushImage(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) pushImage(ctx context.Context, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	return e.pushAs(ctx, base(o), o)
 }
 
 // pushAs pushes the container's image under a name.
-func (e *Engine) pushAs(ctx context.Context, ref string, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) pushAs(ctx context.Context, ref string, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	// Also after a failure: an engine whose disk is full remembers the name all the same.
 	defer e.untag(ctx, ref)
 	if err := e.client.ImageTag(ctx, o.Container.ImageID, ref); err != nil {
@@ -320,7 +320,7 @@ func (e *Engine) pushAs(ctx context.Context, ref string, o migrate.Order) (out m
 }
 
 // forget removes the container, which lives elsewhere now, and its volumes.
-func (e *Engine) forget(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) forget(ctx context.Context, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	r, err := e.settled(ctx, o.Container.ID)
 	switch {
 	case errdefs.IsNotFound(err):
@@ -354,16 +354,16 @@ func (e *Engine) forget(ctx context.Context, o migrate.Order) (out migrate.Outco
 }
 
 // Send writes a part of a frozen container.
-func (e *Engine) Send(ctx context.Context, p migrate.Part, o migrate.Order, w io.Writer) (migrate.Outcome, error) {
+func (e *Engine) Send(ctx context.Context, p migrate.Part, o migrate.MoveSpec, w io.Writer) (migrate.StepOutcome, error) {
 	size, err := e.send(ctx, p, o, w)
-	return migrate.Outcome{Bytes: size.Packed, Raw: size.Raw}, definite(ctx, err)
+	return migrate.StepOutcome{Bytes: size.Packed, Raw: size.Raw}, definite(ctx, err)
 }
 
-func (e *Engine) send(ctx context.Context, p migrate.Part, o migrate.Order, w io.Writer) (pack.Size, error) {
+func (e *Engine) send(ctx context.Context, p migrate.Part, o migrate.MoveSpec, w io.Writer) (pack.StreamSize, error) {
 	id := o.Container.ID
 	f, err := e.folder(ctx, id, o.Move)
 	if err != nil {
-		return pack.Size{}, err
+		return pack.StreamSize{}, err
 	}
 	switch p.Kind {
 	case migrate.PartImage:
@@ -374,7 +374,7 @@ func (e *Engine) send(ctx context.Context, p migrate.Part, o migrate.Order, w io
 		return copyArchive(w, archive, err)
 	case migrate.PartCheckpoint:
 		if !f.complete() {
-			return pack.Size{}, failed("container %s has no checkpoint", o.Container.Name)
+			return pack.StreamSize{}, failed("container %s has no checkpoint", o.Container.Name)
 		}
 		return pack.Write(w, f.file(f.images))
 	case migrate.PartMemory:
@@ -384,20 +384,20 @@ func (e *Engine) send(ctx context.Context, p migrate.Part, o migrate.Order, w io
 		// and does not answer about it meanwhile.
 		c, err := configOf(o)
 		if err != nil {
-			return pack.Size{}, err
+			return pack.StreamSize{}, err
 		}
 		dir, err := c.folderOf(p)
 		if err != nil {
-			return pack.Size{}, err
+			return pack.StreamSize{}, err
 		}
 		return pack.Write(w, f.file(dir))
 	}
-	return pack.Size{}, refused("a Docker container has no part %s", p)
+	return pack.StreamSize{}, refused("a Docker container has no part %s", p)
 }
 
-func copyArchive(w io.Writer, archive io.ReadCloser, err error) (pack.Size, error) {
+func copyArchive(w io.Writer, archive io.ReadCloser, err error) (pack.StreamSize, error) {
 	if err != nil {
-		return pack.Size{}, err
+		return pack.StreamSize{}, err
 	}
 	defer archive.Close()
 	return pack.Copy(w, archive)

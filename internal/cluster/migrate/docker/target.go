@@ -26,9 +26,9 @@ import (
 )
 
 // Lacking says what this engine lacks as the target of an order.
-func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.Finding, err error) {
+func (e *Engine) Lacking(ctx context.Context, o migrate.MoveSpec) (list []migrate.PreflightFinding, err error) {
 	add := func(code string, refuses bool, remedy, format string, args ...any) {
-		list = append(list, migrate.Finding{Code: code, Refuses: refuses, Msg: fmt.Sprintf(format, args...), Remedy: remedy})
+		list = append(list, migrate.PreflightFinding{Code: code, Refuses: refuses, Msg: fmt.Sprintf(format, args...), Remedy: remedy})
 	}
 	if list, err := e.unacceptable(ctx, o); err != nil || len(list) > 0 {
 		return list, definite(ctx, err) // a refused source learns nothing else about this node
@@ -93,7 +93,7 @@ func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.F
 
 // unacceptable returns the settings of a container that this node does not take
 // from others.
-func (e *Engine) unacceptable(ctx context.Context, o migrate.Order) ([]migrate.Finding, error) {
+func (e *Engine) unacceptable(ctx context.Context, o migrate.MoveSpec) ([]migrate.PreflightFinding, error) {
 	if e.rules == nil {
 		return nil, nil
 	}
@@ -150,7 +150,7 @@ func nameOf(c container.Summary) string {
 }
 
 // pullImage sees to it that the container's image is here.
-func (e *Engine) pullImage(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) pullImage(ctx context.Context, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	_, missing := e.client.ImageInspect(ctx, o.Container.ImageID)
 	if missing == nil && o.Approach == migrate.ApproachCommit && o.Registry != "" {
 		// What will be committed goes on top of it. An engine downloads layers that it has
@@ -161,7 +161,7 @@ func (e *Engine) pullImage(ctx context.Context, o migrate.Order) (out migrate.Ou
 		return out, err
 	}
 	if missing == nil {
-		return migrate.Outcome{Note: "already there"}, nil
+		return migrate.StepOutcome{Note: "already there"}, nil
 	}
 	absent := &move.Error{Code: move.CodeNoImage, Msg: fmt.Sprintf("image %s is not here", o.Container.Image)}
 	if o.Registry == "" {
@@ -189,16 +189,16 @@ func (e *Engine) pullImage(ctx context.Context, o migrate.Order) (out migrate.Ou
 
 // pull brings what the source has committed. Another member may have given its name to
 // another image meanwhile.
-func (e *Engine) pull(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
+func (e *Engine) pull(ctx context.Context, o migrate.MoveSpec) (migrate.StepOutcome, error) {
 	if o.Committed == nil || o.Committed.Digest == "" || o.Committed.ImageID == "" {
-		return migrate.Outcome{}, refused("which image the source has committed is not said")
+		return migrate.StepOutcome{}, refused("which image the source has committed is not said")
 	}
 	return e.pullDigest(ctx, o)
 }
 
 // create makes the copy, which does not run: the same configuration, no restart
 // policy yet, and empty volumes.
-func (e *Engine) create(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) create(ctx context.Context, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	if id, _, err := e.Copy(ctx, o.Move); err != nil || id != "" {
 		return out, err
 	}
@@ -274,7 +274,7 @@ func (e *Engine) volumeLabels(v migrate.Volume) map[string]string {
 
 // createVolumes makes the copy's volumes, empty. The engine would take one that is there
 // already for the same.
-func (e *Engine) createVolumes(ctx context.Context, o migrate.Order) error {
+func (e *Engine) createVolumes(ctx context.Context, o migrate.MoveSpec) error {
 	for _, v := range o.Container.Volumes {
 		found, err := e.client.VolumeInspect(ctx, v.Name)
 		switch {
@@ -294,7 +294,7 @@ func (e *Engine) createVolumes(ctx context.Context, o migrate.Order) error {
 
 // checkImage removes a copy that was made of another image than the ordered one: its
 // name may have changed hands while it was created.
-func (e *Engine) checkImage(ctx context.Context, id string, o migrate.Order) error {
+func (e *Engine) checkImage(ctx context.Context, id string, o migrate.MoveSpec) error {
 	want := o.Container.ImageID
 	switch {
 	case o.Approach == migrate.ApproachExport:
@@ -369,7 +369,7 @@ func (e *Engine) atCreate(host *container.HostConfig, all map[string]*network.En
 }
 
 // restore starts the copy from the checkpoint.
-func (e *Engine) restore(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) restore(ctx context.Context, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	id, running, err := e.mustCopy(ctx, o)
 	if err != nil || running {
 		return out, err
@@ -391,17 +391,17 @@ func (e *Engine) restore(ctx context.Context, o migrate.Order) (out migrate.Outc
 }
 
 // Hold implements migrate.Engine.
-func (e *Engine) Hold(ctx context.Context, o migrate.Order) error {
+func (e *Engine) Hold(ctx context.Context, o migrate.MoveSpec) error {
 	return e.whenRestored(ctx, o, false, e.client.ContainerPause)
 }
 
 // Release implements migrate.Engine.
-func (e *Engine) Release(ctx context.Context, o migrate.Order) error {
+func (e *Engine) Release(ctx context.Context, o migrate.MoveSpec) error {
 	return e.whenRestored(ctx, o, true, e.client.ContainerUnpause)
 }
 
 // whenRestored does something with a copy that has processes, if it is paused or not.
-func (e *Engine) whenRestored(ctx context.Context, o migrate.Order, paused bool, do func(ctx context.Context, id string) error) error {
+func (e *Engine) whenRestored(ctx context.Context, o migrate.MoveSpec, paused bool, do func(ctx context.Context, id string) error) error {
 	id, running, err := e.mustCopy(ctx, o)
 	if err == nil && !running {
 		err = gone(o)
@@ -419,11 +419,11 @@ func (e *Engine) whenRestored(ctx context.Context, o migrate.Order, paused bool,
 	return definite(ctx, err)
 }
 
-func gone(o migrate.Order) error {
+func gone(o migrate.MoveSpec) error {
 	return &move.Error{Code: move.CodeGone, Msg: fmt.Sprintf("the copy of %s is no more", o.Container.Name)}
 }
 
-func (e *Engine) mustCopy(ctx context.Context, o migrate.Order) (id string, running bool, err error) {
+func (e *Engine) mustCopy(ctx context.Context, o migrate.MoveSpec) (id string, running bool, err error) {
 	id, running, err = e.Copy(ctx, o.Move)
 	if err == nil && id == "" {
 		err = gone(o)
@@ -432,7 +432,7 @@ func (e *Engine) mustCopy(ctx context.Context, o migrate.Order) (id string, runn
 }
 
 // confirm makes the copy the container.
-func (e *Engine) confirm(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) confirm(ctx context.Context, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	id, _, err := e.mustCopy(ctx, o)
 	if err != nil {
 		return out, err
@@ -451,7 +451,7 @@ func (e *Engine) confirm(ctx context.Context, o migrate.Order) (out migrate.Outc
 }
 
 // discard removes the copy and all that was made for it.
-func (e *Engine) discard(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) discard(ctx context.Context, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	id, _, err := e.Copy(ctx, o.Move)
 	if err != nil {
 		return out, err

@@ -75,7 +75,7 @@ func TestPreflightSaysNothingOfOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := described(t, e, container.Config{}, c.host, c.net)
-			o := migrate.Order{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachLayer, Container: web}
+			o := migrate.MoveSpec{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachLayer, Container: web}
 			list, err := e.Lacking(ctx, o)
 			if err != nil {
 				t.Fatal(err)
@@ -112,7 +112,7 @@ func TestTheTargetTakesTheOrderedImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	web := described(t, e, container.Config{}, container.HostConfig{}, nil)
-	o := migrate.Order{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachCommit, Registry: localRegistry(t, daemon), Container: web}
+	o := migrate.MoveSpec{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachCommit, Registry: localRegistry(t, daemon), Container: web}
 	// commit makes an image of a container with another command, pushes it, and has it away.
 	commit := func(command string) migrate.Committed {
 		t.Helper()

@@ -6,7 +6,7 @@
 // with zstd at its fastest.
 //
 //	source: pack.Write(w, "/var/lib/docker/overlay2/ab12/diff")
-//	target: pack.Read(r, "/var/lib/docker/overlay2/cd34/diff", pack.Limits{Bytes: 1 << 30, Entries: 1e6})
+//	target: pack.Read(r, "/var/lib/docker/overlay2/cd34/diff", pack.StreamBounds{Bytes: 1 << 30, Entries: 1e6})
 //
 // A stream ends with a frame that Read insists on, so that one that was cut off is
 // never taken for a whole one.

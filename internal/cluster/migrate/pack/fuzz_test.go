@@ -28,13 +28,13 @@ func seeds(f *testing.F) [][]byte {
 
 // contained unpacks into a folder and fails if anything is made beside it, or more in
 // it than the limits say.
-func contained(t *testing.T, do func(folder string, limits Limits)) {
+func contained(t *testing.T, do func(folder string, limits StreamBounds)) {
 	top := t.TempDir()
 	folder := filepath.Join(top, "to")
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	do(folder, Limits{Bytes: 1 << 16, Entries: 64})
+	do(folder, StreamBounds{Bytes: 1 << 16, Entries: 64})
 	if list, err := os.ReadDir(top); err != nil || len(list) != 1 {
 		t.Fatalf("beside the folder: %v, %v", list, err)
 	}
@@ -63,8 +63,8 @@ func FuzzRead(f *testing.F) {
 	boundtest.Seeds[[]byte](f, bound.Message)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		boundtest.Hold(t, func() {
-			contained(t, func(folder string, limits Limits) { _, _ = Read(bytes.NewReader(data), folder, limits) })
-			if archive, size, err := Unpack(bytes.NewReader(data), Limits{Bytes: 1 << 16}); err == nil {
+			contained(t, func(folder string, limits StreamBounds) { _, _ = Read(bytes.NewReader(data), folder, limits) })
+			if archive, size, err := Unpack(bytes.NewReader(data), StreamBounds{Bytes: 1 << 16}); err == nil {
 				_, _ = io.Copy(io.Discard, archive)
 				archive.Close()
 				if raw := size().Raw; raw > 1<<16+1 {
@@ -92,7 +92,7 @@ func FuzzTar(f *testing.F) {
 	boundtest.Seeds[[]byte](f, bound.Message)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		boundtest.Hold(t, func() {
-			contained(t, func(folder string, limits Limits) { _ = unpack(bytes.NewReader(data), folder, limits) })
+			contained(t, func(folder string, limits StreamBounds) { _ = unpack(bytes.NewReader(data), folder, limits) })
 		})
 	})
 }

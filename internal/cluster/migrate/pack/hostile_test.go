@@ -142,7 +142,7 @@ func TestWhatAHostileNodeSendsStaysInItsFolder(t *testing.T) {
 // TestWhatAHostileNodeSendsIsBounded: more than was announced is refused before it is
 // on the disk, and an archive that is small as it travels costs no memory.
 func TestWhatAHostileNodeSendsIsBounded(t *testing.T) {
-	limits := Limits{Bytes: 1 << 20, Entries: 100}
+	limits := StreamBounds{Bytes: 1 << 20, Entries: 100}
 	to := t.TempDir()
 	for name, archive := range map[string][]byte{
 		"one file":   forged(t, file("x", strings.Repeat("0", 1<<20+1))),
@@ -169,7 +169,7 @@ func TestWhatAHostileNodeSendsIsBounded(t *testing.T) {
 		t.Errorf("exactly what is allowed: %v", err)
 	}
 	t.Run("as an archive", func(t *testing.T) {
-		archive, size, err := Unpack(bytes.NewReader(forged(t, file("x", strings.Repeat("0", 2<<20)))), Limits{Bytes: 1 << 20})
+		archive, size, err := Unpack(bytes.NewReader(forged(t, file("x", strings.Repeat("0", 2<<20)))), StreamBounds{Bytes: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ import (
 
 // Contents counts what layers put on a disk, all together.
 type Contents struct {
-	Limits Limits
+	Limits StreamBounds
 	Packed bool // layers may be packed by gzip or zstd, as registries have them
 
 	mu      sync.Mutex

@@ -98,7 +98,7 @@ func TestLayersAreCounted(t *testing.T) {
 		"bzip2":                               {[]byte("BZh91AY&SY" + strings.Repeat("x", 600)), true, errAny, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			contents := &Contents{Limits: Limits{Bytes: limit, Entries: 10}, Packed: c.packed}
+			contents := &Contents{Limits: StreamBounds{Bytes: limit, Entries: 10}, Packed: c.packed}
 			err := contents.Count(bytes.NewReader(c.layer))
 			if !errors.Is(err, c.want) && (!errors.Is(c.want, errAny) || err == nil) {
 				t.Errorf("%d bytes: %v, want %v", len(c.layer), err, c.want)
@@ -126,7 +126,7 @@ var errAny = errors.New("any error")
 
 // TestLayersTogether: many layers have one limit.
 func TestLayersTogether(t *testing.T) {
-	contents := &Contents{Limits: Limits{Bytes: 10 << 20, Entries: 100}}
+	contents := &Contents{Limits: StreamBounds{Bytes: 10 << 20, Entries: 100}}
 	var b bytes.Buffer
 	layerOf(t, 4<<20, &b)
 	for i, want := range []error{nil, nil, ErrTooLarge} {
@@ -134,7 +134,7 @@ func TestLayersTogether(t *testing.T) {
 			t.Errorf("layer %d: %v, want %v", i, err, want)
 		}
 	}
-	files := &Contents{Limits: Limits{Bytes: 10 << 20, Entries: 1}}
+	files := &Contents{Limits: StreamBounds{Bytes: 10 << 20, Entries: 1}}
 	for i, want := range []error{nil, ErrTooLarge} {
 		b.Reset()
 		layerOf(t, 0, &b)

@@ -175,6 +175,6 @@ func TestNothingIsWrittenOutside(t *testing.T) {
 }
 
 // readAll unpacks with limits that no test reaches.
-func readAll(r io.Reader, folder string) (Size, error) {
-	return Read(r, folder, Limits{Bytes: 1 << 40, Entries: 1 << 20})
+func readAll(r io.Reader, folder string) (StreamSize, error) {
+	return Read(r, folder, StreamBounds{Bytes: 1 << 40, Entries: 1 << 20})
 }

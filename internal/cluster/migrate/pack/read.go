@@ -19,8 +19,8 @@ var (
 	ErrTooLarge = errors.New("the stream holds more than was announced")
 )
 
-// Limits bound what a stream may make of a folder. Its sender may be hostile.
-type Limits struct {
+// StreamBounds bound what a stream may make of a folder. Its sender may be hostile.
+type StreamBounds struct {
 	Bytes   int64 // in all files together, holes included
 	Entries int64 // files of any type
 	// Accept refuses entries that have no place in the folder; nil = all have.
@@ -44,29 +44,29 @@ func decoder(r io.Reader) (*zstd.Decoder, error) {
 // Read unpacks a stream of Write's into a folder, which exists. Files that are there
 // under the same names are replaced. Whatever the stream says, nothing is made, changed
 // or opened outside of the folder, nor more than the limits allow.
-func Read(r io.Reader, folder string, limits Limits) (Size, error) {
+func Read(r io.Reader, folder string, limits StreamBounds) (StreamSize, error) {
 	packed := &source{r: r}
 	z, err := decoder(packed)
 	if err != nil {
-		return Size{}, err
+		return StreamSize{}, err
 	}
 	defer z.Close()
 	defer limits.claim.end()
 	raw := &source{r: z}
 	err = unpack(raw, folder, limits)
-	return Size{Packed: packed.n.Load(), Raw: raw.n.Load()}, err
+	return StreamSize{Packed: packed.n.Load(), Raw: raw.n.Load()}, err
 }
 
 // Unpack returns a stream's archive within the limits of bytes, for an engine that
 // reads archives itself. It ends with an error if the stream was cut off.
-func Unpack(r io.Reader, limits Limits) (content io.ReadCloser, size func() Size, err error) {
+func Unpack(r io.Reader, limits StreamBounds) (content io.ReadCloser, size func() StreamSize, err error) {
 	packed := &source{r: r}
 	z, err := decoder(packed)
 	if err != nil {
 		return nil, nil, err
 	}
 	raw := &source{r: z}
-	return archive{claiming{&bounded{raw, limits.Bytes}, limits.claim}, z}, func() Size { return Size{Packed: packed.n.Load(), Raw: raw.n.Load()} }, nil
+	return archive{claiming{&bounded{raw, limits.Bytes}, limits.claim}, z}, func() StreamSize { return StreamSize{Packed: packed.n.Load(), Raw: raw.n.Load()} }, nil
 }
 
 // archive is an archive that is unpacked as it is read.
@@ -116,7 +116,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func unpack(raw io.Reader, folder string, limits Limits) error {
+func unpack(raw io.Reader, folder string, limits StreamBounds) error {
 	root, err := openRoot(folder)
 	if err != nil {
 		return err

@@ -155,18 +155,18 @@ func (c claiming) Read(p []byte) (int, error) {
 // Room returns how much a folder's file system has room for, at most so many bytes: half
 // of the files that it can still have, and its free space but for a reserve. Streams that
 // are read within these limits share the room with all others in this process.
-func Room(folder string, bytes int64) (Limits, error) {
+func Room(folder string, bytes int64) (StreamBounds, error) {
 	d, err := diskOf(folder)
 	if err != nil {
-		return Limits{}, err
+		return StreamBounds{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	free, err := d.free(folder)
 	if err != nil {
-		return Limits{}, err
+		return StreamBounds{}, err
 	}
-	return Limits{Bytes: max(0, min(bytes, free.bytes)), Entries: max(0, free.files/2), claim: &claim{disk: d, folder: folder}}, nil
+	return StreamBounds{Bytes: max(0, min(bytes, free.bytes)), Entries: max(0, free.files/2), claim: &claim{disk: d, folder: folder}}, nil
 }
 
 // Claim keeps room on a folder's file system for what another program is about to write

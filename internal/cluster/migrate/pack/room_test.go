@@ -150,7 +150,7 @@ func TestManyStreamsLeaveTheReserve(t *testing.T) {
 				t.Errorf("%d of %d streams were taken", taken, streams)
 			}
 			t.Logf("%d of %d streams were taken; %d bytes and %d files were left", taken, streams, least.bytes, least.files)
-			var rest Limits
+			var rest StreamBounds
 			if rest, errs[0] = Room(dir, 1<<30); errs[0] != nil || rest.Bytes != int64(now.Bavail)*now.Bsize-int64(st.Blocks)*st.Bsize/20 {
 				t.Errorf("what the streams have claimed is not given back: room for %d bytes, %v", rest.Bytes, errs[0])
 			}

@@ -22,7 +22,7 @@ import (
 // unpacker makes what an archive says below its root.
 type unpacker struct {
 	root    node
-	limits  Limits
+	limits  StreamBounds
 	bytes   int64
 	entries int64
 	folders []*tar.Header // whose times come last, since files change them

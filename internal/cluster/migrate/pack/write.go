@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Size says how long a stream is.
-type Size struct {
+// StreamSize says how long a stream is.
+type StreamSize struct {
 	Packed int64 // as it travels
 	Raw    int64 // of the tar archive
 }
@@ -31,7 +31,7 @@ const xattrPrefix = "SCHILY.xattr."
 // change the folder meanwhile: what vanishes is left out, a file that shrinks is filled
 // up with zeros, and of one that grows what it had at first is packed. A file system
 // that is mounted below the folder is an error, since it is not the folder's.
-func Write(w io.Writer, folder string) (Size, error) {
+func Write(w io.Writer, folder string) (StreamSize, error) {
 	return stream(w, func(raw io.Writer) error {
 		root, err := openRoot(folder)
 		if err != nil {
@@ -51,7 +51,7 @@ func Write(w io.Writer, folder string) (Size, error) {
 }
 
 // Copy packs a stream that is an archive already, such as an engine's export.
-func Copy(w io.Writer, archive io.Reader) (Size, error) {
+func Copy(w io.Writer, archive io.Reader) (StreamSize, error) {
 	return stream(w, func(raw io.Writer) error {
 		_, err := io.Copy(raw, archive)
 		return err
@@ -59,7 +59,7 @@ func Copy(w io.Writer, archive io.Reader) (Size, error) {
 }
 
 // stream packs what fill writes.
-func stream(w io.Writer, fill func(io.Writer) error) (s Size, err error) {
+func stream(w io.Writer, fill func(io.Writer) error) (s StreamSize, err error) {
 	packed := &counter{w: w}
 	z, err := zstd.NewWriter(packed, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2), zstd.WithEncoderCRC(true))
 	if err != nil {
@@ -71,7 +71,7 @@ func stream(w io.Writer, fill func(io.Writer) error) (s Size, err error) {
 		z.Reset(nil) // no frame's end: the reader does not take it for whole
 	}
 	err = errors.Join(err, z.Close())
-	return Size{Packed: packed.n, Raw: raw.n}, err
+	return StreamSize{Packed: packed.n, Raw: raw.n}, err
 }
 
 type counter struct {

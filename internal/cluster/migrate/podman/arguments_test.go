@@ -37,7 +37,7 @@ esac
 		t.Fatal(err)
 	}
 	const evil = "--all"
-	o := migrate.Order{Move: "m-1", Approach: migrate.ApproachBundle, Container: migrate.Container{ID: evil, Name: evil, Image: evil, ImageID: evil,
+	o := migrate.MoveSpec{Move: "m-1", Approach: migrate.ApproachBundle, Container: migrate.Container{ID: evil, Name: evil, Image: evil, ImageID: evil,
 		Volumes: []migrate.Volume{{Name: evil}}, Networks: []migrate.Network{{Name: evil}}}}
 	ctx := context.Background()
 	_, _ = e.Describe(ctx, evil)
@@ -86,7 +86,7 @@ func TestPathsNeedTheirRule(t *testing.T) {
 	}
 	e.Guard(accept.Rules{Binds: []string{dir}})
 	found := func(source string) (texts []string) {
-		o := migrate.Order{Move: "m-1", Container: migrate.Container{Name: "web", Binds: []migrate.Bind{{Source: source}}}}
+		o := migrate.MoveSpec{Move: "m-1", Container: migrate.Container{Name: "web", Binds: []migrate.BindMount{{Source: source}}}}
 		list, err := e.Lacking(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ func TestBackWithItsVolumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := migrate.Order{Move: "back", Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle}
+	o := migrate.MoveSpec{Move: "back", Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle}
 	for _, step := range []move.Step{move.Freeze, move.Thaw} {
 		if _, err := a.Do(t.Context(), step, o); err != nil {
 			t.Fatalf("%s: %v", step, err)
@@ -72,7 +72,7 @@ func TestRestartPolicies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := migrate.Order{Move: "back-" + policy, Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle}
+		o := migrate.MoveSpec{Move: "back-" + policy, Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle}
 		if _, err := from.Do(t.Context(), move.Freeze, o); err != nil {
 			t.Fatal(err)
 		}

@@ -40,14 +40,14 @@ const (
 var idPattern = regexp.MustCompile("^[0-9a-f]{64}$")
 
 // preCopy writes the memory of the container, which runs on.
-func (e *Engine) preCopy(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
+func (e *Engine) preCopy(ctx context.Context, o migrate.MoveSpec) (migrate.StepOutcome, error) {
 	return e.export(ctx, e.memory(o.Move), o, "--pre-checkpoint")
 }
 
 // export has podman write an archive, which has its name once it is whole.
-func (e *Engine) export(ctx context.Context, file string, o migrate.Order, options ...string) (out migrate.Outcome, err error) {
+func (e *Engine) export(ctx context.Context, file string, o migrate.MoveSpec, options ...string) (out migrate.StepOutcome, err error) {
 	if info, err := os.Stat(file); err == nil {
-		return migrate.Outcome{Raw: info.Size()}, nil
+		return migrate.StepOutcome{Raw: info.Size()}, nil
 	}
 	part := file + ".part"
 	args := []string{"container", "checkpoint", "--export", part, "--compress", "none", "--file-locks"}
@@ -71,11 +71,11 @@ func (e *Engine) export(ctx context.Context, file string, o migrate.Order, optio
 	if err != nil {
 		return out, err
 	}
-	return migrate.Outcome{Raw: info.Size()}, os.Rename(part, file)
+	return migrate.StepOutcome{Raw: info.Size()}, os.Rename(part, file)
 }
 
 // ahead says whether memory was copied ahead, and is here.
-func (e *Engine) ahead(o migrate.Order) bool {
+func (e *Engine) ahead(o migrate.MoveSpec) bool {
 	_, err := os.Stat(e.memory(o.Move))
 	return o.PreCopy && err == nil
 }
@@ -83,7 +83,7 @@ func (e *Engine) ahead(o migrate.Order) bool {
 // freeze writes the archive, which ends the container. One with a restart policy is removed then,
 // since podman starts it anew when its host boots (podman-restart.service), beside the copy, and
 // cannot take the policy from it. Its archive has all of it but its volumes, which stay.
-func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) freeze(ctx context.Context, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	var options []string
 	if e.ahead(o) {
 		options = append(options, "--with-previous")
@@ -97,7 +97,7 @@ func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outco
 
 // forget removes what the source has of a container: itself, if it is still there, its volumes
 // without a name, and the files of its move.
-func (e *Engine) forget(ctx context.Context, o migrate.Order) error {
+func (e *Engine) forget(ctx context.Context, o migrate.MoveSpec) error {
 	errs := []error{e.remove(ctx, o.Container.ID, "-v")}
 	for _, v := range o.Container.Volumes {
 		if !idPattern.MatchString(v.Name) { // podman names them as it does containers
@@ -111,7 +111,7 @@ func (e *Engine) forget(ctx context.Context, o migrate.Order) error {
 	return errors.Join(append(errs, e.tidy(o.Move))...)
 }
 
-func (e *Engine) restore(ctx context.Context, o migrate.Order, options ...string) error {
+func (e *Engine) restore(ctx context.Context, o migrate.MoveSpec, options ...string) error {
 	args := append([]string{"container", "restore", "--import", e.archive(o.Move), "--file-locks"}, options...)
 	if e.ahead(o) {
 		args = append(args, "--import-previous", e.memory(o.Move))
@@ -131,7 +131,7 @@ func (e *Engine) restore(ctx context.Context, o migrate.Order, options ...string
 
 // settle waits until no program is at work on an order: podman, the runtime, CRIU. When podman
 // or its caller is killed, those below go on. What does not end in time is ended.
-func (e *Engine) settle(ctx context.Context, o migrate.Order) error {
+func (e *Engine) settle(ctx context.Context, o migrate.MoveSpec) error {
 	if !idPattern.MatchString(o.Container.ID) {
 		return noID(o)
 	}
@@ -149,7 +149,7 @@ func (e *Engine) settle(ctx context.Context, o migrate.Order) error {
 
 // endHalf ends what a restore that failed has left of a container, also if the caller has given
 // up. A container that podman calls running stays.
-func (e *Engine) endHalf(ctx context.Context, o migrate.Order) error {
+func (e *Engine) endHalf(ctx context.Context, o migrate.MoveSpec) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearTimeout)
 	defer cancel()
 	id := o.Container.ID
@@ -192,7 +192,7 @@ func (e *Engine) clear(ctx context.Context, id string) (note string, err error) 
 
 // thaw brings the container back on this node. Its archive has all of it, so the old
 // one may go first; if this is interrupted there, the next call goes on.
-func (e *Engine) thaw(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) thaw(ctx context.Context, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	if err := e.settle(ctx, o); err != nil {
 		return out, err
 	}
@@ -251,7 +251,7 @@ func (e *Engine) settled(ctx context.Context, id string) (r inspection, err erro
 
 // startInPlace starts a container of which no archive was made: from its checkpoint, if podman
 // was killed when the container had been dumped, else with its files alone.
-func (e *Engine) startInPlace(ctx context.Context, r inspection, o migrate.Order) (note string, err error) {
+func (e *Engine) startInPlace(ctx context.Context, r inspection, o migrate.MoveSpec) (note string, err error) {
 	why := "it has no checkpoint"
 	if _, err := os.Stat(filepath.Join(r.StaticDir, "checkpoint", "inventory.img")); err == nil {
 		if _, err := e.run(ctx, "container", "cleanup", "--", o.Container.ID); err != nil { // else it is not restored

@@ -117,7 +117,7 @@ func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, 
 		switch m.Type {
 		case "bind":
 			info, err := os.Stat(m.Source)
-			c.Binds = append(c.Binds, migrate.Bind{Source: m.Source, Destination: m.Destination, Dir: err == nil && info.IsDir()})
+			c.Binds = append(c.Binds, migrate.BindMount{Source: m.Source, Destination: m.Destination, Dir: err == nil && info.IsDir()})
 		case "volume":
 			c.Volumes = append(c.Volumes, migrate.Volume{Name: m.Name, Driver: m.Driver, Destination: m.Destination, Bytes: process.FolderSize(m.Source)})
 		}
@@ -150,9 +150,9 @@ func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, 
 	return c, nil
 }
 
-func obstacles(r inspection) (list []migrate.Finding) {
+func obstacles(r inspection) (list []migrate.PreflightFinding) {
 	refuse := func(code, msg, remedy string) {
-		list = append(list, migrate.Finding{Code: code, Refuses: true, Msg: msg, Remedy: remedy})
+		list = append(list, migrate.PreflightFinding{Code: code, Refuses: true, Msg: msg, Remedy: remedy})
 	}
 	if r.HostConfig.Privileged {
 		refuse("privileged", "it is privileged and may hold any device of its host", "start it without --privileged, with the --cap-add that it needs")
@@ -180,7 +180,7 @@ var libpod = regexp.MustCompile(`libpod-([0-9a-f]{64})`)
 
 // unmovable returns what stands against a dump of a container as its processes are now: what
 // CRIU cannot dump, and containers and processes that share a namespace with it.
-func (e *Engine) unmovable(ctx context.Context, r inspection) []migrate.Finding {
+func (e *Engine) unmovable(ctx context.Context, r inspection) []migrate.PreflightFinding {
 	sharers := map[string]bool{} // by name
 	nameOf := func(groups string) string {
 		found := libpod.FindStringSubmatch(groups)
@@ -201,9 +201,9 @@ func (e *Engine) unmovable(ctx context.Context, r inspection) []migrate.Finding 
 // dependents returns a finding for each container that is to share a namespace of a container or
 // requires it: it could not be started any more, and podman removes no container on which another
 // one depends. Those that run and share a namespace are found already, as sharers.
-func (e *Engine) dependents(ctx context.Context, id string, sharers map[string]bool) (list []migrate.Finding) {
+func (e *Engine) dependents(ctx context.Context, id string, sharers map[string]bool) (list []migrate.PreflightFinding) {
 	refuse := func(msg, remedy string) {
-		list = append(list, migrate.Finding{Code: "shared-namespace", Refuses: true, Msg: msg, Remedy: remedy})
+		list = append(list, migrate.PreflightFinding{Code: "shared-namespace", Refuses: true, Msg: msg, Remedy: remedy})
 	}
 	ids, err := e.run(ctx, "ps", "-a", "-q", "--no-trunc")
 	if err != nil {

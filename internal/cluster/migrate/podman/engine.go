@@ -106,17 +106,17 @@ func (e *Engine) Copy(ctx context.Context, move string) (id string, running bool
 }
 
 // Hold implements migrate.Engine.
-func (e *Engine) Hold(ctx context.Context, o migrate.Order) error {
+func (e *Engine) Hold(ctx context.Context, o migrate.MoveSpec) error {
 	return e.whenRestored(ctx, o, false, "pause")
 }
 
 // Release implements migrate.Engine.
-func (e *Engine) Release(ctx context.Context, o migrate.Order) error {
+func (e *Engine) Release(ctx context.Context, o migrate.MoveSpec) error {
 	return e.whenRestored(ctx, o, true, "unpause")
 }
 
 // whenRestored does something with a copy that has processes, if it is paused or not.
-func (e *Engine) whenRestored(ctx context.Context, o migrate.Order, paused bool, do string) error {
+func (e *Engine) whenRestored(ctx context.Context, o migrate.MoveSpec, paused bool, do string) error {
 	id, running, err := e.Copy(ctx, o.Move)
 	if err == nil && !running {
 		err = &move.Error{Code: move.CodeGone, Msg: fmt.Sprintf("the copy of %s is no more", o.Container.Name)}
@@ -132,7 +132,7 @@ func (e *Engine) whenRestored(ctx context.Context, o migrate.Order, paused bool,
 }
 
 // Do takes one step.
-func (e *Engine) Do(ctx context.Context, step move.Step, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) Do(ctx context.Context, step move.Step, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	switch step {
 	case move.PullImage:
 		if _, err := e.run(ctx, "image", "exists", "--", o.Container.ImageID); err != nil {
@@ -172,7 +172,7 @@ func (e *Engine) Do(ctx context.Context, step move.Step, o migrate.Order) (out m
 
 // discard removes the copy, if it has come that far, and what a restore has left of it. The
 // files go last: a discard that fails is made again.
-func (e *Engine) discard(ctx context.Context, o migrate.Order) error {
+func (e *Engine) discard(ctx context.Context, o migrate.MoveSpec) error {
 	if _, err := os.Stat(e.arrived(o.Move)); errors.Is(err, fs.ErrNotExist) {
 		return e.tidy(o.Move)
 	}

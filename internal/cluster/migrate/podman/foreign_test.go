@@ -37,10 +37,10 @@ esac
 	if err != nil {
 		t.Fatal(err)
 	}
-	order := func(move, id string) migrate.Order {
-		return migrate.Order{Move: move, Approach: migrate.ApproachBundle, Container: migrate.Container{ID: id, Name: "web"}}
+	order := func(move, id string) migrate.MoveSpec {
+		return migrate.MoveSpec{Move: move, Approach: migrate.ApproachBundle, Container: migrate.Container{ID: id, Name: "web"}}
 	}
-	receive := func(o migrate.Order) error {
+	receive := func(o migrate.MoveSpec) error {
 		var packed bytes.Buffer
 		if _, err := pack.Copy(&packed, strings.NewReader("an archive")); err != nil {
 			t.Fatal(err)

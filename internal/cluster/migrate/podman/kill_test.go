@@ -111,7 +111,7 @@ func TestKilledBehindItsDump(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := migrate.Order{Move: fmt.Sprintf("killed%d", i), Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle}
+		o := migrate.MoveSpec{Move: fmt.Sprintf("killed%d", i), Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle}
 		ctx, kill := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {

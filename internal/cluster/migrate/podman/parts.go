@@ -17,8 +17,8 @@ import (
 )
 
 // Send writes a part of a frozen container.
-func (e *Engine) Send(ctx context.Context, p migrate.Part, o migrate.Order, w io.Writer) (migrate.Outcome, error) {
-	var size pack.Size
+func (e *Engine) Send(ctx context.Context, p migrate.Part, o migrate.MoveSpec, w io.Writer) (migrate.StepOutcome, error) {
+	var size pack.StreamSize
 	var err error
 	switch p.Kind {
 	case migrate.PartArchive:
@@ -34,13 +34,13 @@ func (e *Engine) Send(ctx context.Context, p migrate.Part, o migrate.Order, w io
 	default:
 		err = &move.Error{Code: move.CodeRefused, Msg: fmt.Sprintf("a container of podman has no part %s", p)}
 	}
-	return migrate.Outcome{Bytes: size.Packed, Raw: size.Raw}, err
+	return migrate.StepOutcome{Bytes: size.Packed, Raw: size.Raw}, err
 }
 
-func sendFile(w io.Writer, file string) (pack.Size, error) {
+func sendFile(w io.Writer, file string) (pack.StreamSize, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return pack.Size{}, err
+		return pack.StreamSize{}, err
 	}
 	size, err := pack.Copy(w, f)
 	return size, errors.Join(err, f.Close())
@@ -48,7 +48,7 @@ func sendFile(w io.Writer, file string) (pack.Size, error) {
 
 // mayCome refuses an order whose container has the id of one that is here: podman keeps ids, and the
 // order's is another node's word. What is done to a copy would be done to that one.
-func (e *Engine) mayCome(ctx context.Context, o migrate.Order) error {
+func (e *Engine) mayCome(ctx context.Context, o migrate.MoveSpec) error {
 	if !idPattern.MatchString(o.Container.ID) {
 		return noID(o)
 	}
@@ -66,7 +66,7 @@ func (e *Engine) mayCome(ctx context.Context, o migrate.Order) error {
 }
 
 // expected refuses an order about another container than the one whose archive has come.
-func (e *Engine) expected(o migrate.Order) error {
+func (e *Engine) expected(o migrate.MoveSpec) error {
 	text, err := safepath.ReadFile(e.arrived(o.Move))
 	if err == nil && string(text) == o.Container.ID {
 		return nil
@@ -74,12 +74,12 @@ func (e *Engine) expected(o migrate.Order) error {
 	return &move.Error{Code: move.CodeRefused, Msg: fmt.Sprintf("no archive of container %.12q has come in this move", o.Container.ID)}
 }
 
-func noID(o migrate.Order) error {
+func noID(o migrate.MoveSpec) error {
 	return &move.Error{Code: move.CodeRefused, Msg: fmt.Sprintf("%.100q is no id of a container", o.Container.ID)}
 }
 
 // Receive takes a part of a container.
-func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (out migrate.Outcome, err error) {
+func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.MoveSpec, r io.Reader) (out migrate.StepOutcome, err error) {
 	if p.Kind == migrate.PartArchive {
 		if err := e.mayCome(ctx, o); err != nil {
 			return out, err
@@ -101,7 +101,7 @@ func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 	}
 	_, err = io.Copy(f, archive)
 	err = errors.Join(err, f.Close())
-	out = migrate.Outcome{Bytes: size().Packed, Raw: size().Raw}
+	out = migrate.StepOutcome{Bytes: size().Packed, Raw: size().Raw}
 	if err != nil {
 		return out, errors.Join(err, os.Remove(file))
 	}

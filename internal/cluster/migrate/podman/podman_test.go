@@ -237,7 +237,7 @@ func TestMemoryIsCopiedAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := migrate.Order{Move: "back", Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle, PreCopy: true}
+	o := migrate.MoveSpec{Move: "back", Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle, PreCopy: true}
 	for _, step := range []move.Step{move.PreCopy, move.Freeze, move.Thaw} {
 		if _, err := bed.a.Do(t.Context(), step, o); err != nil {
 			t.Fatalf("%s: %v", step, err)
@@ -262,7 +262,7 @@ func TestACounterGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := migrate.Order{Move: "back", Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle}
+	o := migrate.MoveSpec{Move: "back", Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle}
 	for _, step := range []move.Step{move.Freeze, move.Freeze, move.Thaw, move.Thaw} {
 		if _, err := a.Do(t.Context(), step, o); err != nil {
 			t.Fatalf("%s: %v", step, err)

@@ -193,7 +193,7 @@ func Sockets(pid, host int) (connections []migrate.Connection, bound []string) {
 // HostConnections returns a finding if a container in the network of its host has TCP
 // connections. They cannot go with it, and CRIU stops each by rules among the host's own while
 // it writes them down.
-func HostConnections(init, host int) (list []migrate.Finding) {
+func HostConnections(init, host int) (list []migrate.PreflightFinding) {
 	own := owned(init, host)
 	if own == nil {
 		return nil
@@ -205,7 +205,7 @@ func HostConnections(init, host int) (list []migrate.Finding) {
 		}
 	})
 	if len(found) > 0 {
-		list = append(list, migrate.Finding{Code: "host-network", Refuses: true,
+		list = append(list, migrate.PreflightFinding{Code: "host-network", Refuses: true,
 			Msg:    fmt.Sprintf("it is in the network of its host and has %d TCP connections there, such as %s with %s, which would be cut off", len(found), found[0].local, found[0].remote),
 			Remedy: "wait until they end, or start it in a network of its own"})
 	}

@@ -62,7 +62,7 @@ func Strangers(init int, id string, host int) (list []Stranger) {
 // namespace with a container and would stay behind. nameOf returns the name of the container
 // that a process's cgroups belong to, "" for none. again looks once more: a process of a tool
 // that looks into containers is gone by then.
-func Staying(look func() []Stranger, nameOf func(groups string) string, again func()) (list []migrate.Finding) {
+func Staying(look func() []Stranger, nameOf func(groups string) string, again func()) (list []migrate.PreflightFinding) {
 	found := look()
 	if slices.ContainsFunc(found, func(s Stranger) bool { return nameOf(s.Groups) == "" }) {
 		again()
@@ -76,7 +76,7 @@ func Staying(look func() []Stranger, nameOf func(groups string) string, again fu
 		}
 		if !known[who] {
 			known[who] = true
-			list = append(list, migrate.Finding{Code: "shared-namespace", Refuses: true, Msg: fmt.Sprintf("%s shares its %s namespace and would stay behind", who, s.What), Remedy: remedy})
+			list = append(list, migrate.PreflightFinding{Code: "shared-namespace", Refuses: true, Msg: fmt.Sprintf("%s shares its %s namespace and would stay behind", who, s.What), Remedy: remedy})
 		}
 	}
 	return list

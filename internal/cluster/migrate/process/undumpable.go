@@ -31,11 +31,11 @@ const (
 
 // Undumpable returns what CRIU would fail on in a process and those below it, one finding for
 // each kind, as far as it can be seen from outside: the processes are only looked at.
-func Undumpable(init int) (list []migrate.Finding) {
+func Undumpable(init int) (list []migrate.PreflightFinding) {
 	add := func(code string, pid int, remedy, format string, args ...any) {
-		if !slices.ContainsFunc(list, func(f migrate.Finding) bool { return f.Code == code }) {
+		if !slices.ContainsFunc(list, func(f migrate.PreflightFinding) bool { return f.Code == code }) {
 			msg := fmt.Sprintf("its process %d (%s) %s, which CRIU cannot dump", pid, Name(pid), fmt.Sprintf(format, args...))
-			list = append(list, migrate.Finding{Code: code, Refuses: true, Msg: msg, Remedy: remedy})
+			list = append(list, migrate.PreflightFinding{Code: code, Refuses: true, Msg: msg, Remedy: remedy})
 		}
 	}
 	for _, pid := range Descendants(init) {

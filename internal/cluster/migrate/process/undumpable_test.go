@@ -18,7 +18,7 @@ import (
 	"weir/internal/cluster/migrate"
 )
 
-func codes(list []migrate.Finding) (codes []string) {
+func codes(list []migrate.PreflightFinding) (codes []string) {
 	for _, f := range list {
 		codes = append(codes, f.Code)
 	}

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Place is the mount namespace of a container engine, in which CRIU has run.
-type Place struct {
+// EngineNamespace is the mount namespace of a container engine, in which CRIU has run.
+type EngineNamespace struct {
 	Root    string // path by which this process reaches its files, such as /proc/812/root
 	Command func(ctx context.Context, args ...string) *exec.Cmd
 }
 
 // Here is the place of an engine that has this process's mounts.
-var Here = Place{Root: "/", Command: func(ctx context.Context, args ...string) *exec.Cmd {
+var Here = EngineNamespace{Root: "/", Command: func(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, args[0], args[1:]...)
 }}
 
@@ -24,7 +24,7 @@ var Here = Place{Root: "/", Command: func(ctx context.Context, args ...string) *
 // what that was. pid is the container's first process, id is in the name of its cgroup. No
 // CRIU may be at work on it (End), and the engine must not have paused it. Clear may be called
 // for a container in which nothing was left.
-func Clear(ctx context.Context, p Place, pid int, id string) (taken []string, err error) {
+func Clear(ctx context.Context, p EngineNamespace, pid int, id string) (taken []string, err error) {
 	var errs []error
 	for _, r := range []struct {
 		what string

@@ -20,7 +20,7 @@ import (
 // nothing of them, and they would keep the container's memory and its network namespace. It
 // removes the cgroups that are named after the container's id, too. The engine must not call
 // the container running. It returns how many processes there were.
-func Half(ctx context.Context, p Place, id string) (count int, err error) {
+func Half(ctx context.Context, p EngineNamespace, id string) (count int, err error) {
 	if id == "" {
 		return 0, nil
 	}

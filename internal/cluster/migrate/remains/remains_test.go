@@ -255,7 +255,7 @@ func TestStateOfARuntime(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	}
-	self := Place{Root: "/proc/" + strconv.Itoa(os.Getpid()) + "/root", Command: Here.Command}
+	self := EngineNamespace{Root: "/proc/" + strconv.Itoa(os.Getpid()) + "/root", Command: Here.Command}
 	if mounts, err := self.mounts(); err != nil || !slices.Contains(mounts, filepath.Join(root, "one", rootOfCRIU)) {
 		t.Errorf("by way of /proc: %v", err)
 	}

@@ -20,7 +20,7 @@ const criuChain = "CRIU"
 
 // unlock removes CRIU's rules from the network namespace of a process, and says whether there
 // were any. CRIU makes them by iptables of either kind, or by nftables.
-func unlock(ctx context.Context, p Place, pid int) (took bool, err error) {
+func unlock(ctx context.Context, p EngineNamespace, pid int) (took bool, err error) {
 	path := fmt.Sprintf("/proc/%d/ns/net", pid)
 	chains, err := chainsIn(path)
 	if err != nil {
@@ -63,7 +63,7 @@ func unlock(ctx context.Context, p Place, pid int) (took bool, err error) {
 
 // flush empties CRIU's chain first, from which on packets pass, and then removes it. Of several
 // programs for the same rules the first is tried that is there and finds the chain.
-func flush(ctx context.Context, p Place, netns string, tools ...string) bool {
+func flush(ctx context.Context, p EngineNamespace, netns string, tools ...string) bool {
 	for _, tool := range tools {
 		run := func(args ...string) bool {
 			return p.Command(ctx, append([]string{"nsenter", "--net=" + netns, "--", tool, "-w"}, args...)...).Run() == nil

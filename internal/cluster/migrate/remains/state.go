@@ -19,7 +19,7 @@ const rootOfCRIU = "criu-root"
 // own folder: a mount, and its state, with which it would take no other container of the id.
 // runtime is the runtime's program, roots are folders in which it keeps states, beside those in
 // which a mount is found. No container of the id may run.
-func State(ctx context.Context, p Place, id, runtime string, roots ...string) error {
+func State(ctx context.Context, p EngineNamespace, id, runtime string, roots ...string) error {
 	mounts, err := p.mounts()
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func State(ctx context.Context, p Place, id, runtime string, roots ...string) er
 }
 
 // mounts lists the paths at which something is mounted, the last first.
-func (p Place) mounts() (list []string, err error) {
+func (p EngineNamespace) mounts() (list []string, err error) {
 	file := "/proc/self/mountinfo"
 	if proc, ok := strings.CutSuffix(filepath.Clean(p.Root), "/root"); ok {
 		file = proc + "/mountinfo"

@@ -45,10 +45,10 @@ const (
 
 // Call has what a callee is told besides the verb.
 type Call struct {
-	Name  string         `json:"name,omitempty"` // describe: container; copy: migration
-	Step  move.Step      `json:"step,omitempty"` // do
-	Part  *migrate.Part  `json:"part,omitempty"` // send, receive
-	Order *migrate.Order `json:"order,omitempty"`
+	Name  string            `json:"name,omitempty"` // describe: container; copy: migration
+	Step  move.Step         `json:"step,omitempty"` // do
+	Part  *migrate.Part     `json:"part,omitempty"` // send, receive
+	Order *migrate.MoveSpec `json:"order,omitempty"`
 	// Login goes to the helper alone, beside the order, which does not carry it.
 	Login *migrate.Login `json:"login,omitempty"`
 	// Warrant goes to the helper alone: with describe, lacking and admit.

@@ -65,7 +65,7 @@ func (e *Engine) Describe(ctx context.Context, name string) (c migrate.Container
 }
 
 // Lacking implements migrate.Engine.
-func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.Finding, err error) {
+func (e *Engine) Lacking(ctx context.Context, o migrate.MoveSpec) (list []migrate.PreflightFinding, err error) {
 	return list, e.peer.Ask(ctx, Lacking, Call{Order: &o, Warrant: warrantOf(ctx)}, nil, &list)
 }
 
@@ -76,17 +76,17 @@ func (e *Engine) Admit(ctx context.Context) error {
 }
 
 // Do implements migrate.Engine.
-func (e *Engine) Do(ctx context.Context, step move.Step, o migrate.Order) (out migrate.Outcome, err error) {
+func (e *Engine) Do(ctx context.Context, step move.Step, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	return out, e.peer.Ask(ctx, Do, Call{Step: step, Order: &o, Login: &o.Login}, nil, &out)
 }
 
 // Receive implements migrate.Engine.
-func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (out migrate.Outcome, err error) {
+func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.MoveSpec, r io.Reader) (out migrate.StepOutcome, err error) {
 	return out, e.peer.Ask(ctx, Receive, Call{Part: &p, Order: &o}, r, &out)
 }
 
 // Send implements migrate.Engine.
-func (e *Engine) Send(ctx context.Context, p migrate.Part, o migrate.Order, w io.Writer) (out migrate.Outcome, err error) {
+func (e *Engine) Send(ctx context.Context, p migrate.Part, o migrate.MoveSpec, w io.Writer) (out migrate.StepOutcome, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	resp, err := e.peer.post(ctx, Send, Call{Part: &p, Order: &o}, nil)
@@ -124,12 +124,12 @@ func (e *Engine) Copy(ctx context.Context, move string) (id string, running bool
 }
 
 // Hold implements migrate.Engine.
-func (e *Engine) Hold(ctx context.Context, o migrate.Order) error {
+func (e *Engine) Hold(ctx context.Context, o migrate.MoveSpec) error {
 	return e.peer.Ask(ctx, Hold, Call{Order: &o}, nil, nil)
 }
 
 // Release implements migrate.Engine.
-func (e *Engine) Release(ctx context.Context, o migrate.Order) error {
+func (e *Engine) Release(ctx context.Context, o migrate.MoveSpec) error {
 	return e.peer.Ask(ctx, Release, Call{Order: &o}, nil, nil)
 }
 
@@ -141,9 +141,9 @@ const maxEnd = 4 << 10
 
 // ending is the trailer's value.
 type ending struct {
-	Outcome  migrate.Outcome `json:"outcome"`
-	Definite *move.Error     `json:"definite,omitempty"`
-	Error    string          `json:"error,omitempty"`
+	Outcome  migrate.StepOutcome `json:"outcome"`
+	Definite *move.Error         `json:"definite,omitempty"`
+	Error    string              `json:"error,omitempty"`
 }
 
 func (e ending) String() string {

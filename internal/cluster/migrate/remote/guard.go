@@ -35,21 +35,21 @@ func warrantOf(ctx context.Context) *Warrant {
 type Guard interface {
 	// Describe and Lacking permit a pre-flight.
 	Describe(w *Warrant, name string) error
-	Lacking(w *Warrant, o migrate.Order) error
+	Lacking(w *Warrant, o migrate.MoveSpec) error
 	// Admit takes in a move that the manager has granted. The calls below are about one.
 	Admit(w *Warrant) error
 	// Take permits a step; part is "" but for move.Send and move.Receive.
-	Take(verb Verb, step move.Step, part string, o migrate.Order) (Passage, error)
+	Take(verb Verb, step move.Step, part string, o migrate.MoveSpec) (Passage, error)
 	Copy(move string) error
 }
 
 // Passage is the permission for one call.
 type Passage struct {
-	Order migrate.Order // for the engine, in the place of the caller's
+	Order migrate.MoveSpec // for the engine, in the place of the caller's
 	// Before is the outcome of the same call before: the engine is not asked again.
-	Before *migrate.Outcome
+	Before *migrate.StepOutcome
 	// Done is told what came of the call, and returns the error of its answer.
-	Done func(migrate.Outcome, error) error
+	Done func(migrate.StepOutcome, error) error
 }
 
 // guarded is an engine whose calls a guard permits, one by one.
@@ -65,7 +65,7 @@ func (g guarded) describe(ctx context.Context, in Call) (migrate.Container, erro
 	return g.Engine.Describe(ctx, in.Name)
 }
 
-func (g guarded) lacking(ctx context.Context, in Call) ([]migrate.Finding, error) {
+func (g guarded) lacking(ctx context.Context, in Call) ([]migrate.PreflightFinding, error) {
 	if err := g.guard.Lacking(in.Warrant, *in.Order); err != nil {
 		return nil, err
 	}
@@ -73,10 +73,10 @@ func (g guarded) lacking(ctx context.Context, in Call) ([]migrate.Finding, error
 }
 
 // pass makes a call that a guard has permitted, unless it was made before.
-func pass(p Passage, err error, call func(migrate.Order) (migrate.Outcome, error)) (migrate.Outcome, error) {
+func pass(p Passage, err error, call func(migrate.MoveSpec) (migrate.StepOutcome, error)) (migrate.StepOutcome, error) {
 	switch {
 	case err != nil:
-		return migrate.Outcome{}, err
+		return migrate.StepOutcome{}, err
 	case p.Before != nil:
 		return *p.Before, nil
 	}

@@ -126,20 +126,20 @@ func (h *Helper) invoke(ctx context.Context, verb Verb, in Call, rest io.Reader)
 		return h.engine.lacking(ctx, in)
 	case Do:
 		p, err := h.engine.guard.Take(verb, in.Step, "", *in.Order)
-		return pass(p, err, func(o migrate.Order) (migrate.Outcome, error) { return h.engine.Do(ctx, in.Step, o) })
+		return pass(p, err, func(o migrate.MoveSpec) (migrate.StepOutcome, error) { return h.engine.Do(ctx, in.Step, o) })
 	case Receive:
 		if in.Part == nil {
 			return nil, refused("a part without a name")
 		}
 		p, err := h.engine.guard.Take(verb, move.Receive, in.Part.String(), *in.Order)
-		return pass(p, err, func(o migrate.Order) (migrate.Outcome, error) { return h.engine.Receive(ctx, *in.Part, o, rest) })
+		return pass(p, err, func(o migrate.MoveSpec) (migrate.StepOutcome, error) { return h.engine.Receive(ctx, *in.Part, o, rest) })
 	case Hold, Release:
 		p, err := h.engine.guard.Take(verb, move.Step(verb), "", *in.Order)
-		return pass(p, err, func(o migrate.Order) (migrate.Outcome, error) {
+		return pass(p, err, func(o migrate.MoveSpec) (migrate.StepOutcome, error) {
 			if verb == Hold {
-				return migrate.Outcome{}, h.engine.Hold(ctx, o)
+				return migrate.StepOutcome{}, h.engine.Hold(ctx, o)
 			}
-			return migrate.Outcome{}, h.engine.Release(ctx, o)
+			return migrate.StepOutcome{}, h.engine.Release(ctx, o)
 		})
 	}
 	return nil, refused("no such call: " + string(verb))
@@ -157,7 +157,7 @@ func (h *Helper) send(ctx context.Context, w http.ResponseWriter, control *http.
 		return
 	}
 	w.Header().Set("Trailer", endTrailer)
-	out, err := pass(p, nil, func(o migrate.Order) (migrate.Outcome, error) {
+	out, err := pass(p, nil, func(o migrate.MoveSpec) (migrate.StepOutcome, error) {
 		return h.engine.Send(ctx, *in.Part, o, &livelyWriter{w, control})
 	})
 	end := ending{Outcome: out}

@@ -61,34 +61,34 @@ func (e *engine) Describe(_ context.Context, name string) (migrate.Container, er
 	e.note("describe %s", name)
 	return migrate.Container{Name: name, Config: []byte(`{"a":1}`)}, e.err
 }
-func (e *engine) Lacking(_ context.Context, o migrate.Order) ([]migrate.Finding, error) {
+func (e *engine) Lacking(_ context.Context, o migrate.MoveSpec) ([]migrate.PreflightFinding, error) {
 	e.note("lacking %s", o.Move)
-	return []migrate.Finding{{Code: "name-taken", Refuses: true}}, e.err
+	return []migrate.PreflightFinding{{Code: "name-taken", Refuses: true}}, e.err
 }
-func (e *engine) Do(_ context.Context, step move.Step, o migrate.Order) (migrate.Outcome, error) {
+func (e *engine) Do(_ context.Context, step move.Step, o migrate.MoveSpec) (migrate.StepOutcome, error) {
 	e.note("do %s %s", step, o.Move)
 	e.login = o.Login
-	return migrate.Outcome{Bytes: 3, Note: "done"}, e.err
+	return migrate.StepOutcome{Bytes: 3, Note: "done"}, e.err
 }
-func (e *engine) Send(_ context.Context, p migrate.Part, o migrate.Order, w io.Writer) (migrate.Outcome, error) {
+func (e *engine) Send(_ context.Context, p migrate.Part, o migrate.MoveSpec, w io.Writer) (migrate.StepOutcome, error) {
 	e.note("send %s %s", p, o.Move)
 	_, err := io.WriteString(w, e.part)
-	return migrate.Outcome{Bytes: int64(len(e.part))}, errors.Join(err, e.err)
+	return migrate.StepOutcome{Bytes: int64(len(e.part))}, errors.Join(err, e.err)
 }
-func (e *engine) Receive(_ context.Context, p migrate.Part, o migrate.Order, r io.Reader) (out migrate.Outcome, err error) {
+func (e *engine) Receive(_ context.Context, p migrate.Part, o migrate.MoveSpec, r io.Reader) (out migrate.StepOutcome, err error) {
 	e.note("receive %s %s", p, o.Move)
 	e.received, err = io.ReadAll(r)
-	return migrate.Outcome{Raw: int64(len(e.received))}, errors.Join(err, e.err)
+	return migrate.StepOutcome{Raw: int64(len(e.received))}, errors.Join(err, e.err)
 }
 func (e *engine) Copy(_ context.Context, move string) (string, bool, error) {
 	e.note("copy %s", move)
 	return "c0ffee", true, e.err
 }
-func (e *engine) Hold(_ context.Context, o migrate.Order) error {
+func (e *engine) Hold(_ context.Context, o migrate.MoveSpec) error {
 	e.note("hold %s", o.Move)
 	return e.err
 }
-func (e *engine) Release(_ context.Context, o migrate.Order) error {
+func (e *engine) Release(_ context.Context, o migrate.MoveSpec) error {
 	e.note("release %s", o.Move)
 	return e.err
 }
@@ -96,15 +96,15 @@ func (e *engine) Release(_ context.Context, o migrate.Order) error {
 // anything is a guard that permits every call.
 type anything struct{}
 
-func (anything) Describe(*Warrant, string) error       { return nil }
-func (anything) Lacking(*Warrant, migrate.Order) error { return nil }
-func (anything) Admit(*Warrant) error                  { return nil }
-func (anything) Copy(string) error                     { return nil }
-func (anything) Take(_ Verb, _ move.Step, _ string, o migrate.Order) (Passage, error) {
-	return Passage{Order: o, Done: func(_ migrate.Outcome, err error) error { return err }}, nil
+func (anything) Describe(*Warrant, string) error          { return nil }
+func (anything) Lacking(*Warrant, migrate.MoveSpec) error { return nil }
+func (anything) Admit(*Warrant) error                     { return nil }
+func (anything) Copy(string) error                        { return nil }
+func (anything) Take(_ Verb, _ move.Step, _ string, o migrate.MoveSpec) (Passage, error) {
+	return Passage{Order: o, Done: func(_ migrate.StepOutcome, err error) error { return err }}, nil
 }
 
-var order = migrate.Order{Move: "m-1", From: "a", To: "b", Container: migrate.Container{Name: "web"}}
+var order = migrate.MoveSpec{Move: "m-1", From: "a", To: "b", Container: migrate.Container{Name: "web"}}
 
 // serve starts a helper with a fake engine. ended gets what Serve returned.
 func serve(t *testing.T, fake *engine, idle time.Duration, log io.Writer) (e *Engine, socket string, ended chan error) {
@@ -150,9 +150,9 @@ func TestEachCallArrives(t *testing.T) {
 	c, err := e.Describe(ctx, "web")
 	check(string(c.Config), `{"a":1}`, err)
 	list, err := e.Lacking(ctx, order)
-	check(list, []migrate.Finding{{Code: "name-taken", Refuses: true}}, err)
+	check(list, []migrate.PreflightFinding{{Code: "name-taken", Refuses: true}}, err)
 	out, err := e.Do(ctx, move.Freeze, order)
-	check(out, migrate.Outcome{Bytes: 3, Note: "done"}, err)
+	check(out, migrate.StepOutcome{Bytes: 3, Note: "done"}, err)
 	withLogin := order
 	withLogin.Login = migrate.Login{User: "m-1.source", Password: "secret"}
 	if _, err := e.Do(ctx, move.Push, withLogin); err != nil || fake.login != withLogin.Login {
@@ -161,10 +161,10 @@ func TestEachCallArrives(t *testing.T) {
 	fake.asked = fake.asked[:len(fake.asked)-1]
 	var sent bytes.Buffer
 	out, err = e.Send(ctx, migrate.Part{Kind: migrate.PartVolume, Name: "data"}, order, &sent)
-	check(out, migrate.Outcome{Bytes: 600000}, err)
+	check(out, migrate.StepOutcome{Bytes: 600000}, err)
 	check(sent.String(), fake.part, nil)
 	out, err = e.Receive(ctx, migrate.Part{Kind: migrate.PartLayer}, order, strings.NewReader("layer"))
-	check(out, migrate.Outcome{Raw: 5}, err)
+	check(out, migrate.StepOutcome{Raw: 5}, err)
 	check(string(fake.received), "layer", nil)
 	id, running, err := e.Copy(ctx, "m-1")
 	check([]any{id, running}, []any{"c0ffee", true}, err)

@@ -23,7 +23,7 @@ const (
 // Listen returns a listener around one that accepts, which bounds how many connections are
 // open: in all, of each member, and of those that have shown no member's certificate yet.
 func Listen(ln net.Listener) *crowd.Listener {
-	return crowd.Listen(ln, crowd.Limits{Unknown: ConnectionsUnknown, Each: ConnectionsEach, All: ConnectionsAll})
+	return crowd.Listen(ln, crowd.ConnLimits{Unknown: ConnectionsUnknown, Each: ConnectionsEach, All: ConnectionsAll})
 }
 
 // Guard returns a server's configuration whose handshakes tell the listener of Listen which

@@ -56,7 +56,7 @@ func (v *Arrival) GrantedBy(g wire.Grant) bool {
 }
 
 // Took notes a step that has succeeded at a time.
-func (v *Arrival) Took(at time.Time, step move.Step, out migrate.Outcome, committed *migrate.Committed, stated wire.Statement) {
+func (v *Arrival) Took(at time.Time, step move.Step, out migrate.StepOutcome, committed *migrate.Committed, stated wire.Statement) {
 	if v.Taken == nil {
 		v.Taken = map[move.Step]time.Time{}
 	}

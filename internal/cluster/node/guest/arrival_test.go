@@ -16,8 +16,8 @@ import (
 var begun = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // arriving returns a record of a copy with these parts to come, and its order.
-func arriving(approach migrate.Approach) (Arrival, migrate.Order) {
-	o := migrate.Order{Move: "m-1", From: "a", To: "b", Approach: approach,
+func arriving(approach migrate.Approach) (Arrival, migrate.MoveSpec) {
+	o := migrate.MoveSpec{Move: "m-1", From: "a", To: "b", Approach: approach,
 		Container: migrate.Container{ID: "id-web", Name: "web", Volumes: []migrate.Volume{{Name: "data"}}}}
 	parts := append(o.Needed(), migrate.PartCommit)
 	return Arrival{Grant: wire.Grant{Manifest: wire.Manifest{Move: "m-1", Container: "web", Approach: string(approach), Parts: parts}, From: "a", To: "b"}, Begun: begun, Heard: begun}, o
@@ -49,7 +49,7 @@ func TestOrderOfSteps(t *testing.T) {
 		}
 	}
 	took := func(s move.Step) {
-		r.Took(begun.Add(time.Minute), s, migrate.Outcome{Copy: "id-copy"}, nil, wire.Statement{})
+		r.Took(begun.Add(time.Minute), s, migrate.StepOutcome{Copy: "id-copy"}, nil, wire.Statement{})
 	}
 	step(move.Pull, move.WhyNotStep) // only approach commit has it
 	step(move.Confirm, move.WhyNotStep)
@@ -90,7 +90,7 @@ func TestCloneIsAnother(t *testing.T) {
 	r.Arrived("layer", "hash")
 	next := r.Clone()
 	next.Arrived("checkpoint", "hash")
-	next.Took(begun, move.Create, migrate.Outcome{}, nil, wire.Statement{})
+	next.Took(begun, move.Create, migrate.StepOutcome{}, nil, wire.Statement{})
 	if len(r.Received) != 1 || len(r.Taken) != 0 {
 		t.Errorf("%+v", r)
 	}

@@ -34,7 +34,7 @@ const (
 
 // CheckLists refuses lists that no engine makes: a few bytes of JSON are some hundred in
 // memory.
-func CheckLists(o migrate.Order) error {
+func CheckLists(o migrate.MoveSpec) error {
 	c := o.Container
 	for _, list := range []struct {
 		name       string
@@ -54,7 +54,7 @@ func CheckLists(o migrate.Order) error {
 }
 
 // Travelling returns an order as its target is shown it: of sockets, some.
-func Travelling(o migrate.Order) migrate.Order {
+func Travelling(o migrate.MoveSpec) migrate.MoveSpec {
 	c := &o.Container
 	c.Connections, c.Bound = c.Connections[:min(len(c.Connections), mostSockets)], c.Bound[:min(len(c.Bound), mostSockets)]
 	return o

@@ -38,7 +38,7 @@ func (r *Registry) PushLogin(order wire.Move) migrate.Login { return r.login(ord
 
 // PullLogin returns the login for a move of which this node is the target. What comes
 // may unpack to what was announced.
-func (r *Registry) PullLogin(order wire.Move, o migrate.Order) migrate.Login {
+func (r *Registry) PullLogin(order wire.Move, o migrate.MoveSpec) migrate.Login {
 	login := r.login(order, false)
 	r.passes.allow(login, o.Limit(migrate.Part{Kind: migrate.PartExport}))
 	return login

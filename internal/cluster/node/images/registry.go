@@ -66,7 +66,7 @@ func (r *Registry) Listen() {
 		r.log.Warn("the manager's image registry cannot be offered to this node's engine; choose another cluster.registry_listen", "err", err)
 		return
 	}
-	r.listener = crowd.Listen(ln, crowd.Limits{Unknown: MaxConns, All: engineConns})
+	r.listener = crowd.Listen(ln, crowd.ConnLimits{Unknown: MaxConns, All: engineConns})
 }
 
 // Serve offers the registry until ctx ends.

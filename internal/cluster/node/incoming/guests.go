@@ -241,10 +241,10 @@ func (g *guests) arrivedOf(ctx context.Context, id string) (r guest.Arrival, set
 
 // toSweep returns the order of a guest that is to be discarded once more. One whose
 // description is lost cannot be.
-func (g *guests) toSweep(ctx context.Context, move string) (migrate.Order, bool) {
+func (g *guests) toSweep(ctx context.Context, move string) (migrate.MoveSpec, bool) {
 	v := g.find(move)
 	if v == nil {
-		return migrate.Order{}, false
+		return migrate.MoveSpec{}, false
 	}
 	defer v.mu.Unlock()
 	p, err := g.proposal(ctx, v)

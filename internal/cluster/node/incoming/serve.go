@@ -260,7 +260,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, p permission) (an
 	if err != nil {
 		return nil, err
 	}
-	findings = slices.DeleteFunc(findings, func(f migrate.Finding) bool { return !f.Refuses })
+	findings = slices.DeleteFunc(findings, func(f migrate.PreflightFinding) bool { return !f.Refuses })
 	if no := migrate.NotAccepted(findings); no != nil {
 		return nil, move.Deny(move.WhyNotAccepted, move.CodeNotAccepted, "%v", no)
 	}

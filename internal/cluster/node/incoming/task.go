@@ -18,7 +18,7 @@ import (
 // taken is a step or a part of a guest that has begun. done must be called.
 type taken struct {
 	ctx   context.Context // ends when a discard wants it to
-	order migrate.Order
+	order migrate.MoveSpec
 	done  func(err error, note func(*guest.Arrival)) error // says what came of it
 }
 
@@ -67,7 +67,7 @@ func (g *guests) take(ctx context.Context, grant wire.Grant, step move.Step, par
 }
 
 // described returns the order of a guest under way. Its lock is held.
-func (g *guests) described(ctx context.Context, v *entry) (migrate.Order, error) {
+func (g *guests) described(ctx context.Context, v *entry) (migrate.MoveSpec, error) {
 	p, err := g.proposal(ctx, v)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = move.Deny(move.WhyUnknown, move.CodeFailed, "the description of %s is not on this node's disk any more", v.Grant.Container)

@@ -88,7 +88,7 @@ func (m *Moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, ca
 
 // propose describes the container to the manager, by a hash, and with its grant to the
 // target. Nothing has been touched yet.
-func (m *Moves) propose(ctx context.Context, order wire.Move, o migrate.Order, target *Target) (granted []byte, err error) {
+func (m *Moves) propose(ctx context.Context, order wire.Move, o migrate.MoveSpec, target *Target) (granted []byte, err error) {
 	o = guest.Travelling(o)
 	o.Registry = "" // each node has its own way there
 	text, err := json.Marshal(warrant.Proposal{Order: o, Settings: m.opts.Settings(ctx, order.Container)})

@@ -62,7 +62,7 @@ func (r *Target) Describe(context.Context, string) (migrate.Container, error) {
 }
 
 // Lacking implements migrate.Node.
-func (r *Target) Lacking(ctx context.Context, o migrate.Order) (list []migrate.Finding, err error) {
+func (r *Target) Lacking(ctx context.Context, o migrate.MoveSpec) (list []migrate.PreflightFinding, err error) {
 	o = guest.Travelling(o)
 	text, err := json.Marshal(remote.Call{Order: &o})
 	if err == nil {
@@ -113,7 +113,7 @@ func (r *Target) begin(ctx context.Context, proposal, grant []byte) error {
 }
 
 // Do implements migrate.Node.
-func (r *Target) Do(ctx context.Context, step move.Step, o migrate.Order) (out migrate.Outcome, err error) {
+func (r *Target) Do(ctx context.Context, step move.Step, o migrate.MoveSpec) (out migrate.StepOutcome, err error) {
 	text, err := json.Marshal(remote.Call{Step: step})
 	if err != nil {
 		return out, err
@@ -130,12 +130,12 @@ func (r *Target) Do(ctx context.Context, step move.Step, o migrate.Order) (out m
 }
 
 // Send implements migrate.Node. Only a source sends, and that is never remote.
-func (r *Target) Send(context.Context, migrate.Part, migrate.Order, io.Writer) (migrate.Outcome, error) {
-	return migrate.Outcome{}, errors.New("a target does not send")
+func (r *Target) Send(context.Context, migrate.Part, migrate.MoveSpec, io.Writer) (migrate.StepOutcome, error) {
+	return migrate.StepOutcome{}, errors.New("a target does not send")
 }
 
 // Receive implements migrate.Node.
-func (r *Target) Receive(ctx context.Context, p migrate.Part, o migrate.Order, from io.Reader) (out migrate.Outcome, err error) {
+func (r *Target) Receive(ctx context.Context, p migrate.Part, o migrate.MoveSpec, from io.Reader) (out migrate.StepOutcome, err error) {
 	trailer := http.Header{remote.StatementHeader: nil}
 	part := remote.NewHashed(from, func(sum string, bytes int64) error {
 		stated, err := r.state(r.name, wire.Statement{Move: o.Move, Part: p.String(), SHA256: sum, Bytes: bytes})

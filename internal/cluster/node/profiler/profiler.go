@@ -151,7 +151,7 @@ func weirLabels(labels map[string]string) map[string]string {
 // promised has the policy and the traffic that an agent holds for a container.
 type promised struct {
 	policy  wire.Policy
-	traffic *profile.Traffic
+	traffic *profile.NetBytes
 }
 
 // promised asks the agent for its links and for the containers' policies, by id.

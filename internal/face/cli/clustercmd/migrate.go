@@ -191,7 +191,7 @@ func (a Commands) stepPrinter() func(migrate.Progress) {
 	}
 }
 
-func (a Commands) printMigration(o migrate.Order, r migrate.Result, err error) error {
+func (a Commands) printMigration(o migrate.MoveSpec, r migrate.Result, err error) error {
 	if err != nil {
 		return fmt.Errorf("%w; weir migrate --resume goes on with it", err)
 	}
@@ -281,7 +281,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-func renderMigration(o migrate.Order, r migrate.Result) string {
+func renderMigration(o migrate.MoveSpec, r migrate.Result) string {
 	var b strings.Builder
 	switch r.State {
 	case wire.MoveDone:

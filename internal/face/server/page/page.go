@@ -110,7 +110,7 @@ func (p *Page) Look(s *event.Sight) {
 	err := p.unlocked
 	p.mu.Unlock()
 	if err != nil {
-		s.Report(event.NotServed, event.Finding{Subject: event.Subject{Type: event.Address, Name: p.opts.Listen[0]},
+		s.Report(event.NotServed, event.Condition{Subject: event.Subject{Type: event.Address, Name: p.opts.Listen[0]},
 			Text: "the page is not served here: " + err.Error(), Remedy: "see to " + p.opts.Key + "; the agent tries again every second"})
 	}
 	p.ports.Look(s)

@@ -28,6 +28,6 @@ func (v *Verdict) findPast(w World) {
 		v.Past = slices.Clone(w.Paths.Unsteered[v.Key])
 	}
 	if v.Unseen && len(v.Devices) == 0 && v.Steered && len(w.Links()) > 0 {
-		v.Past = append(v.Past, paths.Finding{Key: v.Key, Name: v.Name, Reason: v.Awaits, Remedy: "give it a veth to this host"})
+		v.Past = append(v.Past, paths.UnsteeredTraffic{Key: v.Key, Name: v.Name, Reason: v.Awaits, Remedy: "give it a veth to this host"})
 	}
 }

@@ -29,15 +29,15 @@ type Verdict struct {
 	Until    time.Time         // when what is in force changes because of the time; zero = never
 	Origin   map[string]string // where each field of the policy comes from: OriginSet, ...
 	Class    plan.ClassID
-	Steered  bool               // it has a class
-	State    string             // workload.StateActive, ...
-	Note     string             // for people: what of the policy is not in force, and why
-	Warnings []string           // about rules that overlap
-	Refusals map[string][]error // by link: why the plan there does not hold all of the policy
-	Gaps     []gap.Gap          // what the links' backends do not hold of the policy
-	Past     []paths.Finding    // what of its traffic does not meet the links
-	Cuts     []ceiling.Cut      // what is asked for and the administrator does not give
-	taken    []paths.Port       // where its packets are taken
+	Steered  bool                     // it has a class
+	State    string                   // workload.StateActive, ...
+	Note     string                   // for people: what of the policy is not in force, and why
+	Warnings []string                 // about rules that overlap
+	Refusals map[string][]error       // by link: why the plan there does not hold all of the policy
+	Gaps     []gap.Gap                // what the links' backends do not hold of the policy
+	Past     []paths.UnsteeredTraffic // what of its traffic does not meet the links
+	Cuts     []ceiling.Cut            // what is asked for and the administrator does not give
+	taken    []paths.Port             // where its packets are taken
 	// asks is what was asked for it, before it was held to what the administrator gives.
 	asks policy.Change
 	// allocated is what is allocated to the workload or group, by link; within, of a group, what

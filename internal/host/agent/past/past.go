@@ -101,7 +101,7 @@ func Workloads(d decide.Decision) (list []paths.Workload) {
 }
 
 // Views returns what goes past the links as the API shows it, nil if nothing does.
-func Views(found []paths.Finding) (list []api.NotSteered) {
+func Views(found []paths.UnsteeredTraffic) (list []api.NotSteered) {
 	for _, f := range found {
 		list = append(list, api.NotSteered{Link: f.Link, Part: f.Part, Reason: f.Reason, Remedy: f.Remedy})
 	}

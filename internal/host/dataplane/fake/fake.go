@@ -11,7 +11,7 @@
 //
 //	host := fake.NewKernel("eth0")
 //	agent := ... Open: host.Open ...
-//	host.Send("eth0", 1, fake.Traffic{Bytes: 1 << 20, Backlog: 3})
+//	host.Send("eth0", 1, fake.ClassTraffic{Bytes: 1 << 20, Backlog: 3})
 //	state := host.State("eth0")
 //
 // It does not schedule: what a class sent is what the test says.
@@ -151,8 +151,8 @@ func (k *Kernel) OpenBackends(name string) int {
 	return k.devices[name].open
 }
 
-// Traffic is what a class did since the last look.
-type Traffic struct {
+// ClassTraffic is what a class did since the last look.
+type ClassTraffic struct {
 	Bytes   uint64 // sent
 	Packets uint64 // sent; 0 = as many of 1,500 bytes as Bytes need
 	Backlog uint64 // packets waiting now, of 1,500 bytes
@@ -166,7 +166,7 @@ type Traffic struct {
 }
 
 // Send adds to a class's counters.
-func (k *Kernel) Send(name string, class plan.ClassID, t Traffic) {
+func (k *Kernel) Send(name string, class plan.ClassID, t ClassTraffic) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c := k.devices[name].counters[class]
@@ -186,7 +186,7 @@ func (k *Kernel) Send(name string, class plan.ClassID, t Traffic) {
 
 // SendQueue adds to the counters of one of a class's queues. The class's own are
 // what Send says.
-func (k *Kernel) SendQueue(name string, class plan.ClassID, queue int, t Traffic) {
+func (k *Kernel) SendQueue(name string, class plan.ClassID, queue int, t ClassTraffic) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c := k.devices[name].counters[class]
@@ -208,7 +208,7 @@ func inOne(c dataplane.Counters) dataplane.QueueCounters {
 	}
 }
 
-func addTo(c dataplane.QueueCounters, t Traffic) dataplane.QueueCounters {
+func addTo(c dataplane.QueueCounters, t ClassTraffic) dataplane.QueueCounters {
 	const size = 1500
 	if t.Packets == 0 {
 		t.Packets = (t.Bytes + size - 1) / size

@@ -36,7 +36,7 @@ type ID struct {
 	Queue int // from 0, or Whole
 }
 
-// Settings are how a loop works. The zero Settings are right.
+// Settings are how a loop works. The zero Options are right.
 type Settings struct {
 	Gains  control.Gains // zero = control.Default
 	Frozen bool

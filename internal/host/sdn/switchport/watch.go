@@ -70,7 +70,7 @@ func (w *Watch) Look(s *event.Sight) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, port := range w.wrong {
-		s.Report(event.BadSwitchPort, event.Finding{Subject: event.Subject{Type: event.SwitchPort, Name: port.Bridge + "/" + port.Name},
+		s.Report(event.BadSwitchPort, event.Condition{Subject: event.Subject{Type: event.SwitchPort, Name: port.Bridge + "/" + port.Name},
 			Text: "is no link: " + port.Why, Remedy: "weir sdn show has its rows"})
 	}
 }

@@ -16,7 +16,7 @@
 // Then Image.Write passes on the configuration and the layers, and nothing that gives
 // names to images.
 //
-//	image, err := archive.Survey(f, "sha256:ab12...", pack.Limits{Bytes: 1 << 30, Entries: 1e6})
+//	image, err := archive.Survey(f, "sha256:ab12...", pack.StreamBounds{Bytes: 1 << 30, Entries: 1e6})
 //	if err != nil { ... }           // a definite answer, one line
 //	err = image.Write(f, engine)    // f is read once more
 //
@@ -69,7 +69,7 @@ type made struct{ bytes, files int64 }
 // Survey reads an archive, which must be about one image, that with this id, and of which
 // the engine may make no more than the limits say. A fault of the archive is a
 // move.Error that refuses it.
-func Survey(f io.ReadSeeker, id string, limits pack.Limits) (Image, error) {
+func Survey(f io.ReadSeeker, id string, limits pack.StreamBounds) (Image, error) {
 	im := Image{links: map[string]string{}, sizes: map[string]made{}}
 	var err error
 	if im.entry, err = onlyImage(f, id); err != nil {
@@ -96,7 +96,7 @@ func (im *Image) needs(h *tar.Header) bool {
 }
 
 // add takes an entry into account.
-func (im *Image) add(h *tar.Header, content io.Reader, limits pack.Limits) error {
+func (im *Image) add(h *tar.Header, content io.Reader, limits pack.StreamBounds) error {
 	name := path.Clean(h.Name)
 	isLayer := false
 	for _, layer := range im.entry.Layers {
@@ -134,7 +134,7 @@ func (im *Image) add(h *tar.Header, content io.Reader, limits pack.Limits) error
 
 // whole says why something is missing, or all layers together are too large. One that is
 // named twice is made twice.
-func (im *Image) whole(id string, limits pack.Limits) error {
+func (im *Image) whole(id string, limits pack.StreamBounds) error {
 	if "sha256:"+im.config != id {
 		return refused("the archive holds image sha256:%s under the name of %s, which was ordered", im.config, id)
 	}

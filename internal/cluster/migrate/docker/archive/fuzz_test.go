@@ -44,7 +44,7 @@ func FuzzSurvey(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		boundtest.Hold(t, func() {
-			_, _ = Survey(bytes.NewReader(data), "sha256:x", pack.Limits{Bytes: 1 << 20, Entries: 1000})
+			_, _ = Survey(bytes.NewReader(data), "sha256:x", pack.StreamBounds{Bytes: 1 << 20, Entries: 1000})
 		})
 	})
 }

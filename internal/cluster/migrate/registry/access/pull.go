@@ -29,7 +29,7 @@ type Allowance struct {
 
 // NewAllowance allows so many bytes.
 func NewAllowance(bytes int64) *Allowance {
-	return &Allowance{contents: pack.Contents{Limits: pack.Limits{Bytes: bytes, Entries: math.MaxInt64}, Packed: true},
+	return &Allowance{contents: pack.Contents{Limits: pack.StreamBounds{Bytes: bytes, Entries: math.MaxInt64}, Packed: true},
 		counted: map[string]bool{}, refused: map[string]string{}}
 }
 
