@@ -24,9 +24,7 @@ var mirrored = []string{"Allocation", "Automatic", "Authority", "Cancellation", 
 // owed are the other names of exported types that wings have in common: each is to be another word,
 // and none is added.
 var owed = []string{
-	"Area", "Change", "Claim", "Clock", "Command", "Decision", "Device", "Engine", "Fault", "File", "Grant", "Host", "InUseError",
-	"Info", "Limit", "Losses", "Move", "Ports", "Problem", "QoS", "Refusal", "Request", "Settings", "Slots", "Snapshot", "Socket",
-	"Source", "State", "Subject", "Table", "Verdict", "World",
+	"Change", "Claim", "Device", "Engine", "Move", "Problem", "Source", "State", "Table", "Verdict",
 }
 
 // A word is one thing: an exported type's name is found in one wing alone.

@@ -41,15 +41,15 @@ func load(file string, open func(string) (*os.File, error)) (Config, error) {
 	return Parse(file, text)
 }
 
-// File is a file or a folder that a configuration names, or the folder of state.
-type File struct {
+// NamedFile is a file or a folder that a configuration names, or the folder of state.
+type NamedFile struct {
 	Field string // of the configuration, such as tell.command.run
 	Path  string
 	state bool // the folder of state, which is made, or shut, before it is used
 }
 
 // check returns why the process refuses it.
-func (f File) check() error {
+func (f NamedFile) check() error {
 	if f.state {
 		return safepath.CheckFolder(f.Path)
 	}
@@ -58,33 +58,33 @@ func (f File) check() error {
 
 // Files returns what the agent reads, runs and writes by the configuration, but the files of
 // prefixes, which are read with it.
-func (c Config) Files() []File {
+func (c Config) Files() []NamedFile {
 	list := append(filesOf("metrics.tls", c.Metrics.TLS), filesOf("web.tls", c.Web.TLS)...)
 	list = append(append(list, filesOf("sdn.tls", c.SDN.TLS)...), c.Cluster.Kafka.files("cluster.kafka")...)
-	list = append(list, File{Field: "tell.webhook.ca", Path: c.Tell.Webhook.CA}, File{Field: "tell.webhook.secret_file", Path: c.Tell.Webhook.SecretFile},
-		File{Field: "cluster.token_file", Path: c.Cluster.TokenFile}, File{"state_dir", c.StateDir, true})
+	list = append(list, NamedFile{Field: "tell.webhook.ca", Path: c.Tell.Webhook.CA}, NamedFile{Field: "tell.webhook.secret_file", Path: c.Tell.Webhook.SecretFile},
+		NamedFile{Field: "cluster.token_file", Path: c.Cluster.TokenFile}, NamedFile{"state_dir", c.StateDir, true})
 	if len(c.Tell.Command.Run) > 0 {
-		list = append(list, File{Field: "tell.command.run", Path: c.Tell.Command.Run[0]})
+		list = append(list, NamedFile{Field: "tell.command.run", Path: c.Tell.Command.Run[0]})
 	}
 	return list
 }
 
 // Files returns what the manager reads and writes by its configuration.
-func (m Manager) Files() []File {
-	return append(append(filesOf("manager.web.tls", m.Web.TLS), m.Kafka.files("manager.kafka")...), File{"manager.state_dir", m.StateDir, true})
+func (m Manager) Files() []NamedFile {
+	return append(append(filesOf("manager.web.tls", m.Web.TLS), m.Kafka.files("manager.kafka")...), NamedFile{"manager.state_dir", m.StateDir, true})
 }
 
-func (k Kafka) files(field string) []File {
-	return append(filesOf(field+".tls", k.Files), File{Field: field + ".sasl.password_file", Path: k.PasswordFile})
+func (k Kafka) files(field string) []NamedFile {
+	return append(filesOf(field+".tls", k.Files), NamedFile{Field: field + ".sasl.password_file", Path: k.PasswordFile})
 }
 
-func filesOf(field string, f tlsfile.Files) []File {
-	return []File{{Field: field + ".ca", Path: f.CA}, {Field: field + ".cert", Path: f.Cert}, {Field: field + ".key", Path: f.Key}}
+func filesOf(field string, f tlsfile.Files) []NamedFile {
+	return []NamedFile{{Field: field + ".ca", Path: f.CA}, {Field: field + ".cert", Path: f.Cert}, {Field: field + ".key", Path: f.Key}}
 }
 
 // CheckFiles refuses files and folders that others than root and this process may change. What
 // is not there is not judged.
-func CheckFiles(list []File) error {
+func CheckFiles(list []NamedFile) error {
 	for _, f := range list {
 		var refused *safepath.Error
 		if err := f.check(); errors.As(err, &refused) {
@@ -94,23 +94,23 @@ func CheckFiles(list []File) error {
 	return nil
 }
 
-// Refusal is a file or folder that an agent of root refuses.
-type Refusal struct {
-	File
+// UnsafeFile is a file or folder that an agent of root refuses.
+type UnsafeFile struct {
+	NamedFile
 	Why *safepath.Error
 }
 
 // Fault says what is wrong.
-func (r Refusal) Fault() string {
+func (r UnsafeFile) Fault() string {
 	return fmt.Sprintf("%s: an agent of root refuses %s: %s", r.Field, r.Path, r.Why.Fault())
 }
 
 // Refused returns what an agent of root refuses of the file itself and of what it names.
-func (c Config) Refused() []Refusal {
-	var list []Refusal
-	for _, f := range append([]File{{Field: "configuration", Path: c.Path}}, c.Files()...) {
+func (c Config) Refused() []UnsafeFile {
+	var list []UnsafeFile
+	for _, f := range append([]NamedFile{{Field: "configuration", Path: c.Path}}, c.Files()...) {
 		if why := safepath.Refusal(f.Path); why != nil {
-			list = append(list, Refusal{f, why})
+			list = append(list, UnsafeFile{f, why})
 		}
 	}
 	return list

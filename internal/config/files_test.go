@@ -81,7 +81,7 @@ manager: {state_dir: FILE/manager, web: {listen: "0.0.0.0:7481", tls: {cert: FIL
 		}
 	}
 	safepathtest.Refused(t, func(t *testing.T) string { return wrote(t, "") }, func(path string) error {
-		return CheckFiles([]File{{Field: "state_dir", Path: path + "-none"}, {Field: "tell.command.run", Path: path}})
+		return CheckFiles([]NamedFile{{Field: "state_dir", Path: path + "-none"}, {Field: "tell.command.run", Path: path}})
 	})
 	// A tmpfs for the state is open, and shut before it is used; a folder with something in it is not.
 	dir := t.TempDir()
@@ -94,7 +94,7 @@ manager: {state_dir: FILE/manager, web: {listen: "0.0.0.0:7481", tls: {cert: FIL
 		if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
 			t.Fatal(err)
 		}
-		if err := CheckFiles([]File{{"state_dir", dir, true}}); (err != nil) != filled {
+		if err := CheckFiles([]NamedFile{{"state_dir", dir, true}}); (err != nil) != filled {
 			t.Errorf("an open folder of state, something in it %v: %v", filled, err)
 		}
 	}

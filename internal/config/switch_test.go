@@ -51,7 +51,7 @@ flows:
 			}}},
 		},
 		Flows: []SwitchFlow{
-			{InPort: "h1", EthDst: "02:00:00:00:00:0a", Match: classify.Match{UDP: []classify.Ports{{First: 5001, Last: 5001}, {First: 6000, Last: 6010}}},
+			{InPort: "h1", EthDst: "02:00:00:00:00:0a", Match: classify.Match{UDP: []classify.PortRange{{First: 5001, Last: 5001}, {First: 6000, Last: 6010}}},
 				Port: "up0", Queue: "voice", Forward: true},
 			{Match: classify.Match{Preset: "voip", Src: netip.MustParsePrefix("10.0.0.0/8")}, Queue: "voice"},
 		},

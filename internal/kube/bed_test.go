@@ -51,7 +51,7 @@ type bed struct {
 	kernel   *kernel.Kernel
 	veths    *veths
 	client   *fake.FakeMetadataClient
-	settings cluster.Settings
+	settings cluster.Config
 	probes   string // socket of the plugin, "" = none
 	config   string
 	log      *logtest.Buffer
@@ -94,7 +94,7 @@ func bareBed(t *testing.T) *bed {
 	}
 	b := &bed{t: t, dir: dir, kernel: kernel.NewKernel("eth0", "eth0 ingress"), veths: newVeths(), client: fake.NewSimpleMetadataClient(scheme),
 		pods: map[string]*nriapi.PodSandbox{}, log: &logtest.Buffer{}}
-	b.settings.Weights = map[cluster.QoS]uint32{}
+	b.settings.Weights = map[cluster.QoSClass]uint32{}
 	b.api = api.NewClient(b.socket())
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -225,7 +225,7 @@ func (b *bed) pluginAlone() (stop func()) {
 	before := strings.Count(b.log.String(), "container runtime is there")
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	o := &options{probes: b.probes, node: "n1", socket: b.socket(), runtime: filepath.Join(b.dir, "nri.sock"), Settings: b.settings}
+	o := &options{probes: b.probes, node: "n1", socket: b.socket(), runtime: filepath.Join(b.dir, "nri.sock"), Config: b.settings}
 	note := func(about cluster.Ref, reason, message string) {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -51,7 +51,7 @@ type options struct {
 	registered atomic.Bool                 // at kubelet; of no meaning where no claims are served
 	idle       bool                        // only wait: the pods of the chart's mode cleanup
 	debug      bool
-	decide.Settings
+	decide.Config
 }
 
 // Main runs weir-kubernetes with the process's arguments and returns its exit code.
@@ -172,12 +172,12 @@ func guarded() []string {
 }
 
 // parseWeights reads "guaranteed=3,burstable=2"; a class that is not named has weight 1.
-func parseWeights(text string) (map[decide.QoS]uint32, error) {
-	classes := map[string]decide.QoS{}
-	for _, class := range []decide.QoS{decide.Guaranteed, decide.Burstable, decide.BestEffort} {
+func parseWeights(text string) (map[decide.QoSClass]uint32, error) {
+	classes := map[string]decide.QoSClass{}
+	for _, class := range []decide.QoSClass{decide.Guaranteed, decide.Burstable, decide.BestEffort} {
 		classes[strings.ToLower(string(class))] = class
 	}
-	weights := map[decide.QoS]uint32{}
+	weights := map[decide.QoSClass]uint32{}
 	for pair := range strings.SplitSeq(text, ",") {
 		if text == "" || text == "none" {
 			break
@@ -232,7 +232,7 @@ func connect(ctx context.Context, o *options, log *slog.Logger) error {
 func serve(ctx context.Context, o *options, client metadata.Interface, events func(decide.Ref, string, string), times node.Times, log *slog.Logger) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	n := node.New(node.Options{Agent: api.NewClient(o.socket), Events: events, Settings: o.Settings, Log: log, Times: times})
+	n := node.New(node.Options{Agent: api.NewClient(o.socket), Events: events, Settings: o.Config, Log: log, Times: times})
 	parts := []func() error{
 		func() error { return n.Run(ctx) },
 		func() error { return nri.Run(ctx, o.runtime, n, n.Silent(), log) },

@@ -62,7 +62,7 @@ func TestManifestFitsPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(o.Forbidden, plain.Forbidden) || fmt.Sprint(o.Weights) != fmt.Sprint(plain.Weights) || o.kubelet != plain.kubelet || o.runtime != plain.runtime {
-			t.Errorf("the defaults of the chart %+v are not the program's %+v", o.Settings, plain.Settings)
+			t.Errorf("the defaults of the chart %+v are not the program's %+v", o.Config, plain.Config)
 		}
 		for _, probe := range []*corev1.Probe{container.ReadinessProbe, container.LivenessProbe} {
 			asked, err := parse(probe.Exec.Command[1:])

@@ -38,9 +38,9 @@ type regulator struct {
 
 // newRegulator begins to regulate; nothing happens before follow.
 func newRegulator(backend dataplane.Backend, direction policy.Direction, how scenario.Control, log *slog.Logger) *regulator {
-	settings := pace.Settings{Gains: how.Gains, Open: how.Open, Cold: how.Cold, Summed: how.Summed}
+	settings := pace.Options{Gains: how.Gains, Open: how.Open, Cold: how.Cold, Summed: how.Summed}
 	r := &regulator{backend: backend, ingress: direction == policy.Ingress, log: log, done: make(chan struct{}),
-		pacer: pace.New(direction, func(string, string) pace.Settings { return settings })}
+		pacer: pace.New(direction, func(string, string) pace.Options { return settings })}
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	go r.run(ctx)

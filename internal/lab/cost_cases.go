@@ -166,7 +166,7 @@ func costQueuesOf(d discipline.Name, rate policy.Rate) []policy.Queue {
 	var list []policy.Queue
 	for i := range costQueues {
 		port := uint16(costPort + i)
-		q := policy.Queue{Name: fmt.Sprintf("q%d", i+1), Match: []classify.Match{{UDP: []classify.Ports{{First: port, Last: port}}}}}
+		q := policy.Queue{Name: fmt.Sprintf("q%d", i+1), Match: []classify.Match{{UDP: []classify.PortRange{{First: port, Last: port}}}}}
 		part := rate / costQueues / costWorkloads
 		switch {
 		case d == discipline.LLQ && i == 0:

@@ -66,8 +66,8 @@ type outcome struct {
 
 type outcomeKey struct{}
 
-// Subject is an input of a route whose body names the object of the request.
-type Subject interface{ Subject() string }
+// BodySubject is an input of a route whose body names the object of the request.
+type BodySubject interface{ Subject() string }
 
 // asked notes the change that a request asks for.
 func (a *API) asked(ctx context.Context, in any) {
@@ -75,7 +75,7 @@ func (a *API) asked(ctx context.Context, in any) {
 	if !ok {
 		return
 	}
-	if s, ok := in.(Subject); ok {
+	if s, ok := in.(BodySubject); ok {
 		out.object = s.Subject()
 	}
 	var body any

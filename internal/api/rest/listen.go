@@ -30,8 +30,8 @@ var (
 	viewers  = crowd.ConnLimits{Each: 48, All: 192}
 )
 
-// Socket is a listening unix socket together with the lock that makes it ours.
-type Socket struct {
+// LockedSocket is a listening unix socket together with the lock that makes it ours.
+type LockedSocket struct {
 	net.Listener
 	lock *os.File
 }
@@ -39,7 +39,7 @@ type Socket struct {
 // Close stops listening and removes the socket. The lock goes last, so that an
 // agent that starts meanwhile cannot lose its fresh socket to our removal. The
 // lock's file stays: removing it would let two agents lock two files of one name.
-func (s *Socket) Close() error {
+func (s *LockedSocket) Close() error {
 	err := s.Listener.Close()
 	s.lock.Close()
 	if errors.Is(err, net.ErrClosed) {
@@ -51,7 +51,7 @@ func (s *Socket) Close() error {
 // Listen claims path. It makes a missing directory, removes a socket that a dead process
 // left, and refuses one that a living process serves, or that another user could exchange.
 // group may use the socket besides root, "" = none.
-func Listen(path, group, who string, log *slog.Logger) (*Socket, error) {
+func Listen(path, group, who string, log *slog.Logger) (*LockedSocket, error) {
 	lock, err := lockFile(path+".lock", who)
 	if err != nil {
 		return nil, socketError(path, who, err)
@@ -61,7 +61,7 @@ func Listen(path, group, who string, log *slog.Logger) (*Socket, error) {
 		lock.Close()
 		return nil, err
 	}
-	return &Socket{Listener: byUser(ln, changers, log.With("socket", path)), lock: lock}, nil
+	return &LockedSocket{Listener: byUser(ln, changers, log.With("socket", path)), lock: lock}, nil
 }
 
 // byUser bounds the connections to a socket.
@@ -97,17 +97,17 @@ func socketError(path, who string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("socket %s cannot be made: %w; run as root, or choose another --socket", path, fs.ErrPermission)
 	case errors.Is(err, safepath.ErrServed):
-		err = &InUseError{who}
+		err = &SocketInUseError{who}
 	case errors.Is(err, safepath.ErrNotSocket):
 		err = fmt.Errorf("%w; move it away or choose another --socket", err)
 	}
 	return fmt.Errorf("socket %s: %w", path, err)
 }
 
-// InUseError is wrapped by the error of Listen where a living process serves the socket.
-type InUseError struct{ Who string }
+// SocketInUseError is wrapped by the error of Listen where a living process serves the socket.
+type SocketInUseError struct{ Who string }
 
-func (e *InUseError) Error() string {
+func (e *SocketInUseError) Error() string {
 	return "another " + e.Who + " runs here; stop it first (systemctl stop " + Unit(e.Who) + ")"
 }
 
@@ -135,7 +135,7 @@ func lockFile(path, who string) (*os.File, error) {
 	}
 	f.Close()
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, &InUseError{who}
+		return nil, &SocketInUseError{who}
 	}
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }

@@ -19,10 +19,10 @@ import (
 // portAgain is the pause before an address is tried again that could not be listened on.
 const portAgain = time.Second
 
-// Ports are the TCP addresses of one server. An address that the host does not have yet, that
+// TCPAddresses are the TCP addresses of one server. An address that the host does not have yet, that
 // another program uses, or whose certificate cannot be read is tried again until it can be served:
 // none of them is a reason not to steer.
-type Ports struct {
+type TCPAddresses struct {
 	what    string // the server, for people
 	files   tlsfile.Files
 	log     *slog.Logger
@@ -41,8 +41,8 @@ type port struct {
 
 // NewPorts makes the ports of the server called what. between is that of ListenTCP. Nothing is
 // opened yet.
-func NewPorts(what string, addresses []string, files tlsfile.Files, log *slog.Logger, between func(net.Listener) net.Listener) *Ports {
-	p := &Ports{what: what, files: files, log: log, between: between}
+func NewPorts(what string, addresses []string, files tlsfile.Files, log *slog.Logger, between func(net.Listener) net.Listener) *TCPAddresses {
+	p := &TCPAddresses{what: what, files: files, log: log, between: between}
 	for _, address := range addresses {
 		p.list = append(p.list, &port{address: address})
 	}
@@ -50,7 +50,7 @@ func NewPorts(what string, addresses []string, files tlsfile.Files, log *slog.Lo
 }
 
 // Open opens what can be opened without asking a name server, so that it takes no time.
-func (p *Ports) Open() {
+func (p *TCPAddresses) Open() {
 	for _, one := range p.list {
 		if host, _, err := net.SplitHostPort(one.address); err == nil && (host == "" || host == "localhost" || net.ParseIP(host) != nil) {
 			p.open(one)
@@ -59,7 +59,7 @@ func (p *Ports) Open() {
 }
 
 // open opens a port that is not, and reports whether it is open.
-func (p *Ports) open(one *port) net.Listener {
+func (p *TCPAddresses) open(one *port) net.Listener {
 	p.mu.Lock()
 	ln := one.listener
 	p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *Ports) open(one *port) net.Listener {
 }
 
 // note keeps how a port stands, and logs the first failure of several.
-func (p *Ports) note(one *port, ln net.Listener, err error) {
+func (p *TCPAddresses) note(one *port, ln net.Listener, err error) {
 	p.mu.Lock()
 	before := one.wrong
 	one.listener, one.wrong = ln, err
@@ -86,7 +86,7 @@ func (p *Ports) note(one *port, ln net.Listener, err error) {
 }
 
 // Serve serves each address by srv as soon as it can be, until ctx ends.
-func (p *Ports) Serve(ctx context.Context, srv *http.Server) {
+func (p *TCPAddresses) Serve(ctx context.Context, srv *http.Server) {
 	var serving sync.WaitGroup
 	for _, one := range p.list {
 		serving.Go(func() { p.serve(ctx, srv, one) })
@@ -94,7 +94,7 @@ func (p *Ports) Serve(ctx context.Context, srv *http.Server) {
 	serving.Wait()
 }
 
-func (p *Ports) serve(ctx context.Context, srv *http.Server, one *port) {
+func (p *TCPAddresses) serve(ctx context.Context, srv *http.Server, one *port) {
 	for ctx.Err() == nil {
 		if ln := p.open(one); ln != nil {
 			err := srv.Serve(ln)
@@ -111,13 +111,13 @@ func (p *Ports) serve(ctx context.Context, srv *http.Server, one *port) {
 }
 
 // Addr returns the first address that is served, "" if none is.
-func (p *Ports) Addr() string {
+func (p *TCPAddresses) Addr() string {
 	_, served := p.First()
 	return served
 }
 
 // First returns the first address that is served: as it was asked for, and as it is.
-func (p *Ports) First() (asked, served string) {
+func (p *TCPAddresses) First() (asked, served string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, one := range p.list {
@@ -129,7 +129,7 @@ func (p *Ports) First() (asked, served string) {
 }
 
 // Wrong returns why the first address is not served that is not, nil if all are.
-func (p *Ports) Wrong() error {
+func (p *TCPAddresses) Wrong() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var first error
@@ -140,7 +140,7 @@ func (p *Ports) Wrong() error {
 }
 
 // Look adds the addresses that are not served to what problems and events follow from.
-func (p *Ports) Look(s *event.Sight) {
+func (p *TCPAddresses) Look(s *event.Sight) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, one := range p.list {
@@ -152,7 +152,7 @@ func (p *Ports) Look(s *event.Sight) {
 }
 
 // Close closes what is open, of a server that does not serve.
-func (p *Ports) Close() error {
+func (p *TCPAddresses) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var all error

@@ -22,13 +22,13 @@ const (
 
 // Reads bounds the requests that read long files.
 type Reads struct {
-	changers, viewers Slots
+	changers, viewers RequestSlots
 	often             crowd.Rates
 }
 
 // NewReads returns the bounds for one route.
 func NewReads() *Reads {
-	return &Reads{changers: Slots{Each: changersReads, All: allChangersReads}, viewers: Slots{Each: viewersReads, All: allViewersReads},
+	return &Reads{changers: RequestSlots{Each: changersReads, All: allChangersReads}, viewers: RequestSlots{Each: viewersReads, All: allViewersReads},
 		often: crowd.Rates{Burst: readsAtOnce, Every: readEvery}}
 }
 

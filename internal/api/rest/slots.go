@@ -9,9 +9,9 @@ import (
 	"weir/internal/base/audit"
 )
 
-// Slots bounds how many requests are under way, of each author and of all. The zero value of a
+// RequestSlots bounds how many requests are under way, of each author and of all. The zero value of a
 // field is no bound.
-type Slots struct {
+type RequestSlots struct {
 	Each, All int
 
 	mu    sync.Mutex
@@ -20,7 +20,7 @@ type Slots struct {
 }
 
 // Enter counts a request until leave; ok is false if there is no room for it.
-func (s *Slots) Enter(who audit.Who) (leave func(), ok bool) {
+func (s *RequestSlots) Enter(who audit.Who) (leave func(), ok bool) {
 	user := userKey(who)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +35,7 @@ func (s *Slots) Enter(who audit.Who) (leave func(), ok bool) {
 	return func() { s.leave(user) }, true
 }
 
-func (s *Slots) leave(user string) {
+func (s *RequestSlots) leave(user string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all--

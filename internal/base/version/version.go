@@ -18,8 +18,8 @@ import (
 // number is set by the linker; see the package comment.
 var number string
 
-// Info describes a build: "weir version" prints it, the metric weir_build_info carries it.
-type Info struct {
+// Build describes a build: "weir version" prints it, the metric weir_build_info carries it.
+type Build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
 	Built    string `json:"built,omitempty"` // time of the commit, RFC 3339
@@ -29,7 +29,7 @@ type Info struct {
 }
 
 // Get describes the running binary.
-func Get() Info {
+func Get() Build {
 	build, _ := debug.ReadBuildInfo()
 	return describe(number, build)
 }
@@ -37,8 +37,8 @@ func Get() Info {
 // String returns the version alone, e.g. "1.2.0" or "devel-1a2b3c4d5e6f".
 func String() string { return Get().Version }
 
-func describe(number string, build *debug.BuildInfo) Info {
-	info := Info{
+func describe(number string, build *debug.BuildInfo) Build {
+	info := Build{
 		Version:  number,
 		Go:       runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
@@ -63,7 +63,7 @@ func describe(number string, build *debug.BuildInfo) Info {
 }
 
 // fallback names a build that was linked without a number.
-func fallback(module string, info Info) string {
+func fallback(module string, info Build) string {
 	if module != "" && module != "(devel)" {
 		return module
 	}

@@ -36,13 +36,13 @@ type (
 	grantInput struct{ Body wire.Manifest }
 )
 
-// Subject implements rest.Subject.
+// Subject implements rest.BodySubject.
 func (in *seekInput) Subject() string { return in.Body.Container }
 
-// Subject implements rest.Subject.
+// Subject implements rest.BodySubject.
 func (in *grantInput) Subject() string { return in.Body.Container }
 
-// Subject implements rest.Subject.
+// Subject implements rest.BodySubject.
 func (in *joinInput) Subject() string { return in.Body.Node }
 
 // nodesAPI returns the API for nodes: how they join, and what only a member may ask.

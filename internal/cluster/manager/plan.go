@@ -99,7 +99,7 @@ func (m *Manager) take(p *planning.Problem, plan []optimize.Move, why string, au
 	return ids, nil
 }
 
-func planView(p *planning.Problem, plan optimize.Plan, s planning.Settings) api.ClusterPlan {
+func planView(p *planning.Problem, plan optimize.Plan, s planning.Options) api.ClusterPlan {
 	v := api.ClusterPlan{Algorithm: s.Algorithm, Alpha: s.Alpha, Above: s.Above, Calm: p.Calm, Moves: []api.PlanMove{}, Nodes: []api.PlanNode{},
 		Held: []api.PlanHeld{}, Unknown: slices.Concat([]string{}, p.Unknown), Refusals: p.Refusals()}
 	before, after := loads(p, p.Initial()), loads(p, plan.Placement)
@@ -246,7 +246,7 @@ func (m *Manager) look(now time.Time) {
 	m.closeFull(p, held, now)
 	m.mu.Unlock()
 	if free > 0 && len(p.Nodes) > 1 {
-		plan, err := p.Solve(planning.Settings{Algorithm: planning.Local, Alpha: a.Alpha, Measure: a.Measure, Above: a.Above})
+		plan, err := p.Solve(planning.Options{Algorithm: planning.Local, Alpha: a.Alpha, Measure: a.Measure, Above: a.Above})
 		var take []optimize.Move
 		if err == nil {
 			take, why = a.Choose(plan, p.Calm == len(p.Nodes), m.sharing(p, plan.Moves[:min(free, len(plan.Moves))], held, now))

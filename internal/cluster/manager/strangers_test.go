@@ -166,13 +166,13 @@ func TestWhatRefusalsCost(t *testing.T) {
 		if slices.Contains(forStrangers, route) {
 			continue
 		}
-		crowdtest.Refused(t, h, "no certificate", crowdtest.Request{Method: method, Path: path, Body: crowdtest.Long}, http.StatusForbidden, true)
-		crowdtest.Refused(t, h, "of no member", crowdtest.Request{Method: method, Path: path, Body: crowdtest.Long, With: func(r *http.Request) {
+		crowdtest.Refused(t, h, "no certificate", crowdtest.RefusedRequest{Method: method, Path: path, Body: crowdtest.Long}, http.StatusForbidden, true)
+		crowdtest.Refused(t, h, "of no member", crowdtest.RefusedRequest{Method: method, Path: path, Body: crowdtest.Long, With: func(r *http.Request) {
 			r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Subject: pkix.Name{CommonName: "gone"}}}}
 		}}, http.StatusForbidden, true)
 	}
 	for _, path := range []string{"/openapi.json", "/", "/" + strings.Repeat("x", 8<<10), imagesPath, imagesPath + "weir-move/manifests/m"} {
-		crowdtest.Refused(t, h, "no certificate", crowdtest.Request{Method: http.MethodGet, Path: path}, http.StatusForbidden, true)
+		crowdtest.Refused(t, h, "no certificate", crowdtest.RefusedRequest{Method: http.MethodGet, Path: path}, http.StatusForbidden, true)
 	}
 	flat := `{"token":"x","secret":"y","node":"new","request":"` + strings.Repeat("A", 3<<10) + `"`
 	port := 0
@@ -198,9 +198,9 @@ func TestWhatRefusalsCost(t *testing.T) {
 					w.strangers.each.Take("203.0.113.1", time.Now())
 				}
 			}
-			crowdtest.Refused(t, h, what, crowdtest.Request{Method: http.MethodPost, Path: path, Body: c.body, With: c.with}, c.status, c.unread)
+			crowdtest.Refused(t, h, what, crowdtest.RefusedRequest{Method: http.MethodPost, Path: path, Body: c.body, With: c.with}, c.status, c.unread)
 		}
 	}
-	crowdtest.Refused(t, h, "a token that is none", crowdtest.Request{Method: http.MethodPost, Path: "/v1/join", With: fresh,
+	crowdtest.Refused(t, h, "a token that is none", crowdtest.RefusedRequest{Method: http.MethodPost, Path: "/v1/join", With: fresh,
 		Body: `{"token":"x","secret":"y","node":"new","request":"AA=="}`}, http.StatusForbidden, false)
 }

@@ -20,8 +20,8 @@ type Device struct {
 	Addressed bool
 }
 
-// Host is the network devices of a host's namespace, ordered by index.
-type Host []Device
+// DeviceList is the network devices of a host's namespace, ordered by index.
+type DeviceList []Device
 
 // Link is a device whose directions are steered.
 type Link struct {
@@ -61,7 +61,7 @@ type Port struct {
 	Index int
 }
 
-func (h Host) at(index int) (d Device, ok bool) {
+func (h DeviceList) at(index int) (d Device, ok bool) {
 	i, ok := slices.BinarySearchFunc(h, index, func(d Device, index int) int { return d.Index - index })
 	if !ok {
 		return Device{}, false
@@ -69,7 +69,7 @@ func (h Host) at(index int) (d Device, ok bool) {
 	return h[i], true
 }
 
-func (h Host) named(name string) (d Device, ok bool) {
+func (h DeviceList) named(name string) (d Device, ok bool) {
 	i := slices.IndexFunc(h, func(d Device) bool { return d.Name == name })
 	if i < 0 {
 		return Device{}, false
@@ -78,7 +78,7 @@ func (h Host) named(name string) (d Device, ok bool) {
 }
 
 // portsOf returns the devices of which a bridge or bond is the master.
-func (h Host) portsOf(master int) (list []Device) {
+func (h DeviceList) portsOf(master int) (list []Device) {
 	for _, d := range h {
 		if d.Master == master {
 			list = append(list, d)
@@ -91,7 +91,7 @@ func (h Host) portsOf(master int) (list []Device) {
 func (d Device) isPair() bool { return d.Kind == "veth" || d.Kind == "netkit" }
 
 // otherEnd returns the other end of a pair of which both are here.
-func (h Host) otherEnd(d Device) (end Device, ok bool) {
+func (h DeviceList) otherEnd(d Device) (end Device, ok bool) {
 	if !d.isPair() || d.Away {
 		return Device{}, false
 	}
@@ -100,7 +100,7 @@ func (h Host) otherEnd(d Device) (end Device, ok bool) {
 
 // below returns a device and what its packets leave by: the devices that it stands on, and the
 // ports of bridges and bonds.
-func (h Host) below(index int) (found []int) {
+func (h DeviceList) below(index int) (found []int) {
 	found = []int{index}
 	for i := 0; i < len(found); i++ {
 		d, ok := h.at(found[i])
@@ -128,7 +128,7 @@ const mostHops = 8
 
 // across returns the bridges that a bridge's frames reach by pairs, nearest first, each with the
 // end of the pair that is a port of it.
-func (h Host) across(bridge int) (ends []Device) {
+func (h DeviceList) across(bridge int) (ends []Device) {
 	seen := []int{bridge}
 	for i := 0; i < len(seen) && i < mostHops; i++ {
 		for _, port := range h.portsOf(seen[i]) {

@@ -48,7 +48,7 @@ type Taken struct {
 }
 
 // Of returns where the packets of workloads are taken, and which are not.
-func Of(h Host, links []Link, workloads []Workload) Result {
+func Of(h DeviceList, links []Link, workloads []Workload) Result {
 	m := model{host: h, links: links, owners: map[int]string{}}
 	for _, w := range workloads {
 		for _, index := range w.Devices {
@@ -69,7 +69,7 @@ func Of(h Host, links []Link, workloads []Workload) Result {
 }
 
 type model struct {
-	host   Host
+	host   DeviceList
 	links  []Link
 	owners map[int]string // keys of workloads by the index of a device
 }

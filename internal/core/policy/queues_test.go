@@ -117,7 +117,7 @@ func TestCheckQueues(t *testing.T) {
 		fmt.Fprintf(&b, "%s: %s\n", tt.name, said)
 	}
 	// Of a match that was not read by ParseMatch.
-	for _, m := range []classify.Match{{}, {Sport: []classify.Ports{{First: 1, Last: 1}}, Proto: classify.Given[uint8](47)}} {
+	for _, m := range []classify.Match{{}, {Sport: []classify.PortRange{{First: 1, Last: 1}}, Proto: classify.Given[uint8](47)}} {
 		p := Policy{Weight: 1, Discipline: discipline.PQ, Queues: []Queue{{Name: "a", Match: []classify.Match{m}}}}
 		fmt.Fprintf(&b, "%s: %s\n", m, invalidtest.Text(p.Check()))
 	}

@@ -49,7 +49,7 @@ func reserve(r Rate) Policy { return Policy{Weight: 1, Reserve: Amount{Rate: r}}
 // TestReservationIsAMin: what a reservation takes on the wire is guaranteed.
 func TestReservationIsAMin(t *testing.T) {
 	queues := Policy{Weight: 1, Discipline: discipline.CBWFQ, Queues: []Queue{
-		{Name: "a", Reserve: Amount{Rate: 4 * mbit}, Match: []classify.Match{{UDP: []classify.Ports{{First: 1, Last: 1}}}}},
+		{Name: "a", Reserve: Amount{Rate: 4 * mbit}, Match: []classify.Match{{UDP: []classify.PortRange{{First: 1, Last: 1}}}}},
 		{Name: "b", Reserve: Amount{Percent: 6}},
 	}}
 	larger := reserve(5 * mbit)

@@ -206,7 +206,7 @@ func oneLock(need func(string) *figures.Run) string {
 	r := need("bars/cost-short")
 	rows := [][]string{{"", "serial instructions of a packet", "packets a second at most", "in full frames", "of 64 bytes"}}
 	for _, scheduler := range []string{"fair+sfq", "fair", "htb+fq_codel", "htb"} {
-		limit := rootlock.Limit{Serial: math.Round(serial(r, scheduler, "inside")), Hz: lockHz}
+		limit := rootlock.PacketCapacity{Serial: math.Round(serial(r, scheduler, "inside")), Hz: lockHz}
 		rows = append(rows, []string{"`" + scheduler + "`", markdown.Thousands(limit.Serial), fmt.Sprintf("%.2f million", limit.Packets()/1e6),
 			policy.Approx(float64(limit.Rate(policy.FullFrame))), policy.Approx(float64(limit.Rate(64)))})
 	}

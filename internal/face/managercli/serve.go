@@ -212,7 +212,7 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 		return errors.Join(err, m.Close())
 	}
 	front := managerapi.New(m, opts.Audit, log.With("component", "server"))
-	site := page.New(front, page.Options{Settings: serving.PageSettings(cfg.Manager.Web, cmp.Or(opts.Dir, statedir.Default)), Program: web.Manager, Socket: cfg.Manager.Socket, Group: cfg.Group, ViewGroup: cfg.ViewGroup})
+	site := page.New(front, page.Options{Config: serving.PageSettings(cfg.Manager.Web, cmp.Or(opts.Dir, statedir.Default)), Program: web.Manager, Socket: cfg.Manager.Socket, Group: cfg.Group, ViewGroup: cfg.ViewGroup})
 	site.Listen()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -19,15 +19,15 @@ func TestWhatRefusalsCost(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a socket to a group")
 	}
-	s, _ := startWith(t, demo(), Options{Group: "weir", ViewGroup: viewGroup, Web: page.Settings{Listen: []string{"127.0.0.1:0"}, Key: t.TempDir() + "/web.key"}})
+	s, _ := startWith(t, demo(), Options{Group: "weir", ViewGroup: viewGroup, Web: page.Config{Listen: []string{"127.0.0.1:0"}, Key: t.TempDir() + "/web.key"}})
 	reading, site := s.rest.Reading(s.opts.Socket, s.opts.Group), s.page.Handler()
-	refused := func(h http.Handler, what string, q crowdtest.Request, status int) {
+	refused := func(h http.Handler, what string, q crowdtest.RefusedRequest, status int) {
 		t.Helper()
 		crowdtest.Refused(t, h, what, q, status, true)
 	}
 	for _, op := range documented(t, s.Handler()) {
 		path := strings.ReplaceAll(op.path, "{name}", "web")
-		q := crowdtest.Request{Method: op.method, Path: path, Body: crowdtest.Long}
+		q := crowdtest.RefusedRequest{Method: op.method, Path: path, Body: crowdtest.Long}
 		if op.Role == "change" {
 			refused(reading, "a viewer", q, http.StatusForbidden)
 		}
@@ -46,10 +46,10 @@ func TestWhatRefusalsCost(t *testing.T) {
 			"another name":      {func(r *http.Request) { r.Host = "evil.example" }, http.StatusForbidden},
 			"a page of another": {func(r *http.Request) { r.Host = "localhost"; r.Header.Set("Origin", "https://evil.example") }, http.StatusForbidden},
 		} {
-			refused(site, what, crowdtest.Request{Method: op.method, Path: path, Body: crowdtest.Long, With: c.with}, c.status)
+			refused(site, what, crowdtest.RefusedRequest{Method: op.method, Path: path, Body: crowdtest.Long, With: c.with}, c.status)
 		}
 	}
-	crowdtest.Refused(t, site, "no link", crowdtest.Request{Method: http.MethodPost, Path: "/session", Body: crowdtest.Long,
+	crowdtest.Refused(t, site, "no link", crowdtest.RefusedRequest{Method: http.MethodPost, Path: "/session", Body: crowdtest.Long,
 		With: func(r *http.Request) { r.Host = "localhost" }}, http.StatusUnauthorized, false)
 }
 

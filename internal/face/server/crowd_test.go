@@ -132,7 +132,7 @@ func TestOthersKeepRootOutOfNothing(t *testing.T) {
 		t.Skip("only root can give a socket to a group")
 	}
 	s, root := startWith(t, apitest.New(apitest.Demo()...), Options{Audit: largeLog(t), Group: "root", ViewGroup: viewGroup,
-		Web: page.Settings{Listen: []string{"127.0.0.1:0"}, Key: t.TempDir() + "/web.key"}})
+		Web: page.Config{Listen: []string{"127.0.0.1:0"}, Key: t.TempDir() + "/web.key"}})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	begun := time.Now()

@@ -119,7 +119,7 @@ func TestStreamsShareSamples(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := New(audienceOf(ctx, 1000, every), Options{Socket: filepath.Join(folder, "weir.sock"), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Web: page.Settings{Listen: []string{"127.0.0.1:0"}, Key: filepath.Join(folder, "web.key")}})
+		Web: page.Config{Listen: []string{"127.0.0.1:0"}, Key: filepath.Join(folder, "web.key")}})
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ type (
 	}
 )
 
-// Subject implements rest.Subject.
+// Subject implements rest.BodySubject.
 func (in *attachInput) Subject() string { return in.Body.Name }
 
 // routes builds the whole interface.
@@ -149,7 +149,7 @@ func (s *Server) routes() *rest.API {
 	s.control(h)
 	s.groupChanges(h)
 	s.stream(h)
-	s.page = page.New(h, page.Options{Settings: s.opts.Web, Program: web.Agent, Socket: s.opts.Socket, Group: s.opts.Group, ViewGroup: s.opts.ViewGroup})
+	s.page = page.New(h, page.Options{Config: s.opts.Web, Program: web.Agent, Socket: s.opts.Socket, Group: s.opts.Group, ViewGroup: s.opts.ViewGroup})
 	h.ServeAudit()
 	describeEvents(h.OpenAPI().Components.Schemas)
 

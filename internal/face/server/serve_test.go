@@ -89,8 +89,8 @@ func TestSocketGoesToGroup(t *testing.T) {
 func TestSecondAgentIsRefused(t *testing.T) {
 	s, client := startWith(t, demo(), Options{})
 	err := New(demo(), Options{Socket: s.opts.Socket, Log: quiet()}).Listen()
-	if inUse := new(rest.InUseError); !errors.As(err, &inUse) {
-		t.Fatalf("second Listen: %v, want %v", err, &rest.InUseError{Who: "agent"})
+	if inUse := new(rest.SocketInUseError); !errors.As(err, &inUse) {
+		t.Fatalf("second Listen: %v, want %v", err, &rest.SocketInUseError{Who: "agent"})
 	}
 	if _, err := client.Status(t.Context()); err != nil {
 		t.Errorf("the first agent is disturbed: %v", err)
@@ -145,7 +145,7 @@ func TestAddressesAreWaitedFor(t *testing.T) {
 		defer taken[i].Close()
 	}
 	metrics, site := taken[0].Addr().String(), taken[1].Addr().String()
-	s, _ := startWith(t, demo(), Options{Metrics: []string{metrics, "127.0.0.1:0", "192.0.2.1:1"}, Web: page.Settings{Listen: []string{site}, Key: t.TempDir() + "/web.key"}})
+	s, _ := startWith(t, demo(), Options{Metrics: []string{metrics, "127.0.0.1:0", "192.0.2.1:1"}, Web: page.Config{Listen: []string{site}, Key: t.TempDir() + "/web.key"}})
 	lacking := func() (list []string) {
 		var seen event.Sight
 		s.Look(&seen)

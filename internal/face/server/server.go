@@ -67,7 +67,7 @@ type Options struct {
 	// MetricsTLS are the files of those ports; without them they must be on the loopback.
 	MetricsTLS tlsfile.Files
 	// Web is the page; the zero value means that there is none.
-	Web   page.Settings
+	Web   page.Config
 	Audit *audit.Log // of changes; nil = none
 	Log   *slog.Logger
 }
@@ -91,9 +91,9 @@ type Server struct {
 
 	encoded encoder // samples of the stream
 
-	socket  *rest.Socket
+	socket  *rest.LockedSocket
 	view    net.Listener // for those who may only look; nil = none
-	metrics *rest.Ports
+	metrics *rest.TCPAddresses
 
 	page *page.Page
 }

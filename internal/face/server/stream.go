@@ -136,7 +136,7 @@ func serverSent(sample api.Sample) ([]byte, error) {
 // limitStreams bounds how many streams run at once, of each user and of all with a role, and
 // takes the deadline for reading off them: a stream's client has nothing more to say.
 func (s *Server) limitStreams(h *rest.API) func(huma.Context, func(huma.Context)) {
-	changers, viewers := rest.Slots{Each: userStreams, All: maxStreams}, rest.Slots{Each: userStreams, All: maxStreams}
+	changers, viewers := rest.RequestSlots{Each: userStreams, All: maxStreams}, rest.RequestSlots{Each: userStreams, All: maxStreams}
 	return func(ctx huma.Context, next func(huma.Context)) {
 		slots := &changers
 		if rest.Viewer(ctx.Context()) { // a caller with the role view must not fill the stream for the others

@@ -16,7 +16,7 @@ import (
 // what the session changes is a line with its user, and refusals are lines too.
 func TestPage(t *testing.T) {
 	log := audit.New(t.TempDir()+"/audit.log", quiet())
-	s, client := startWith(t, demo(), Options{Audit: log, ViewGroup: viewGroup, Web: page.Settings{Listen: []string{"127.0.0.1:0"}, Key: t.TempDir() + "/web.key"}})
+	s, client := startWith(t, demo(), Options{Audit: log, ViewGroup: viewGroup, Web: page.Config{Listen: []string{"127.0.0.1:0"}, Key: t.TempDir() + "/web.key"}})
 	viewer := api.NewClient(api.ViewSocket(s.opts.Socket))
 	ask := func(method, path, token, body string) (int, string) {
 		t.Helper()

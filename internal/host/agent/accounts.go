@@ -31,7 +31,7 @@ func openAccounts(a *Agent, folder string) (accounts, error) {
 
 // count adds a reading of a link's counters, whose classes belong to whom the present decision
 // says, or belonged to whom the last one said.
-func (a accounts) count(l *link, snapshot dataplane.Snapshot) {
+func (a accounts) count(l *link, snapshot dataplane.LinkCounters) {
 	r := ledger.Reading{Link: l.config.Place(), Direction: cmp.Or(l.config.Direction, policy.Egress), Epoch: a.boot + " " + l.backend.Name(),
 		Classes: owners.Classes(snapshot, a.agent.decided)}
 	now := time.Now()

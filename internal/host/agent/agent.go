@@ -111,13 +111,13 @@ type Agent struct {
 	opts    Options
 	log     *slog.Logger
 	record  record.Recorder
-	store   *memory.File
+	store   *memory.StateFile
 	running sync.WaitGroup // sources and watchers
 
 	// The rest belongs to the goroutine in Run.
 	started   time.Time
 	devices   devices
-	file      reload.File
+	file      reload.FileStatus
 	decided   decide.Decision
 	links     links
 	finder    *finder
@@ -187,7 +187,7 @@ func New(opts Options) (*Agent, error) {
 
 // newLink returns a link that is not steered yet. Its pacer looks its settings up in the world.
 func (a *Agent) newLink(c config.Link) *link {
-	settings := func(workload, _ string) pace.Settings { return settingsOf(a.decided.TunedOf(workload)) }
+	settings := func(workload, _ string) pace.Options { return settingsOf(a.decided.TunedOf(workload)) }
 	return &link{config: c, log: a.log.With("link", c.Name()), dirty: true, lockLimit: a.opts.LockLimit, count: a.accounts.count, down: a.opts.Down,
 		pacer: pace.New(cmp.Or(c.Direction, policy.Egress), settings)}
 }

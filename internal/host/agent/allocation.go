@@ -34,7 +34,7 @@ func (a allocator) Allocate(ctx context.Context, name string, req api.Allocation
 	for _, m := range req.Mins {
 		asked.Mins = append(asked.Mins, decide.LinkMin{Link: api.LinkName(m.Device, m.Direction), Min: policy.Rate(m.MinBps)})
 	}
-	return a.agent.change(ctx, dryRun, func(d decide.Decision) (decide.Request, error) {
+	return a.agent.change(ctx, dryRun, func(d decide.Decision) (decide.ChangeRequest, error) {
 		r, err := d.Allocate(asked)
 		if err != nil {
 			return r, err
@@ -50,7 +50,7 @@ func (a allocator) Allocate(ctx context.Context, name string, req api.Allocation
 
 // Release implements api.Agent.
 func (a allocator) Release(ctx context.Context, name string, dryRun bool) (api.ChangeResult, error) {
-	return a.agent.change(ctx, dryRun, func(d decide.Decision) (decide.Request, error) { return d.Release(name) })
+	return a.agent.change(ctx, dryRun, func(d decide.Decision) (decide.ChangeRequest, error) { return d.Release(name) })
 }
 
 // unsteered returns why a link is not steered now, "" if it is.

@@ -24,24 +24,24 @@ const patience = time.Second
 
 // Set implements api.Agent.
 func (a *Agent) Set(ctx context.Context, name string, change api.PolicyChange, dryRun bool) (api.ChangeResult, error) {
-	return a.change(ctx, dryRun, func(d decide.Decision) (decide.Request, error) { return d.Set(name, change) })
+	return a.change(ctx, dryRun, func(d decide.Decision) (decide.ChangeRequest, error) { return d.Set(name, change) })
 }
 
 // SetGroup implements api.Agent.
 func (a *Agent) SetGroup(ctx context.Context, name string, change api.GroupChange, dryRun bool) (api.ChangeResult, error) {
-	return a.change(ctx, dryRun, func(d decide.Decision) (decide.Request, error) { return d.SetGroup(name, change) })
+	return a.change(ctx, dryRun, func(d decide.Decision) (decide.ChangeRequest, error) { return d.SetGroup(name, change) })
 }
 
 // DeleteGroup implements api.Agent.
 func (a *Agent) DeleteGroup(ctx context.Context, name string, dryRun bool) (api.ChangeResult, error) {
-	return a.change(ctx, dryRun, func(d decide.Decision) (decide.Request, error) { return d.DeleteGroup(name) })
+	return a.change(ctx, dryRun, func(d decide.Decision) (decide.ChangeRequest, error) { return d.DeleteGroup(name) })
 }
 
 // change makes what a user asks for in the agent's goroutine. ask says what that is, given
 // the state in force.
-func (a *Agent) change(ctx context.Context, dryRun bool, ask func(decide.Decision) (decide.Request, error)) (result api.ChangeResult, err error) {
+func (a *Agent) change(ctx context.Context, dryRun bool, ask func(decide.Decision) (decide.ChangeRequest, error)) (result api.ChangeResult, err error) {
 	down := a.do(ctx, func() {
-		var r decide.Request
+		var r decide.ChangeRequest
 		if r, err = ask(a.decided); err == nil {
 			result, err = a.grant(ctx, r, dryRun)
 		}
@@ -50,7 +50,7 @@ func (a *Agent) change(ctx context.Context, dryRun bool, ask func(decide.Decisio
 }
 
 // grant puts a request into force, or with a dry run says what it would change.
-func (a *Agent) grant(ctx context.Context, r decide.Request, dryRun bool) (api.ChangeResult, error) {
+func (a *Agent) grant(ctx context.Context, r decide.ChangeRequest, dryRun bool) (api.ChangeResult, error) {
 	next, err := a.decided.Try(r)
 	if err != nil {
 		return api.ChangeResult{}, err
@@ -138,7 +138,7 @@ func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 
 // attachAgain is attach of a pod that is attached already. Its source is told only of another
 // place.
-func (a *Agent) attachAgain(ctx context.Context, at config.Attachment, devices []discover.Device, r decide.Request, dryRun bool) (api.ChangeResult, *pending, error) {
+func (a *Agent) attachAgain(ctx context.Context, at config.Attachment, devices []discover.Device, r decide.ChangeRequest, dryRun bool) (api.ChangeResult, *pending, error) {
 	moved := !slices.Contains(a.decided.World.Attached, at)
 	result, err := a.grant(ctx, r, dryRun)
 	if err != nil || dryRun || !moved {

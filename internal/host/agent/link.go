@@ -43,9 +43,9 @@ type link struct {
 	warning   string              // that the capacity is above the limit of one lock; "" = it is not
 	pacer     *pace.Pacer         // of its reservations
 	abilities dataplane.Abilities // of the backend, or of the one before
-	count     func(*link, dataplane.Snapshot)
+	count     func(*link, dataplane.LinkCounters)
 	down      func(device string) string
-	last      dataplane.Snapshot
+	last      dataplane.LinkCounters
 	now       usage.Division
 	history   usage.History
 	scores    usage.Scores
@@ -270,7 +270,7 @@ const mostNamed = 5
 // sample reads the counters and divides the link anew.
 func (l *link) sample(now time.Time) {
 	if l.backend == nil {
-		l.now, l.last = usage.Division{State: l.want}, dataplane.Snapshot{}
+		l.now, l.last = usage.Division{State: l.want}, dataplane.LinkCounters{}
 		return
 	}
 	snapshot, err := l.backend.Counters()

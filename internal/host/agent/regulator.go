@@ -42,8 +42,8 @@ type regulator struct {
 }
 
 // settingsOf returns what was set about controllers in the form that a pacer takes.
-func settingsOf(t decide.Tuned) pace.Settings {
-	s := pace.Settings{Frozen: t.Frozen}
+func settingsOf(t decide.Tuned) pace.Options {
+	s := pace.Options{Frozen: t.Frozen}
 	if t.Gains != nil {
 		s.Gains = *t.Gains
 	}

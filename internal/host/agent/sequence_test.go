@@ -235,7 +235,7 @@ func (h *host) consistent() error {
 		for _, l := range h.decided.World.Config.Links {
 			var list []plan.Workload
 			granted := func(key string) int {
-				i := slices.IndexFunc(h.decided.World.Grants[l.Device], func(g decide.Grant) bool { return g.Key == key })
+				i := slices.IndexFunc(h.decided.World.Grants[l.Device], func(g decide.AdmittedMin) bool { return g.Key == key })
 				if i < 0 {
 					return 1 << 20
 				}

@@ -130,7 +130,7 @@ func BenchmarkSample(b *testing.B) {
 	l := &link{config: w.Config.Links[0], pacer: pace.New(policy.Egress, nil)}
 	l.wants(d.Plans["eth0"])
 	for b.Loop() {
-		l.now = usage.Between(l.want, dataplane.Snapshot{}, dataplane.Snapshot{})
+		l.now = usage.Between(l.want, dataplane.LinkCounters{}, dataplane.LinkCounters{})
 		moment{d, links{l}}.sample(event.Sight{}, false)
 	}
 }

@@ -27,7 +27,7 @@ type certificate struct {
 }
 
 // look adds the certificates that have ended, end soon or cannot be read.
-func (c *certificates) look(s *event.Sight, files []config.File) {
+func (c *certificates) look(s *event.Sight, files []config.NamedFile) {
 	seen := map[string]bool{}
 	for _, f := range files {
 		authorities := strings.HasSuffix(f.Field, ".ca")

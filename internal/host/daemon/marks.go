@@ -152,7 +152,7 @@ func (w *markWatch) find(ctx context.Context, ports func(context.Context) ([]str
 	w.mu.Lock()
 	links, ingress := w.links, w.ingress
 	w.mu.Unlock()
-	var losses doctor.Losses
+	var losses doctor.ClassLosses
 	var skipped []doctor.Trouble
 	devices, err := ports(ctx)
 	if err == nil {

@@ -11,15 +11,15 @@ import (
 	"weir/internal/core/policy/zone"
 )
 
-// Area is a set of addresses as programs read it, see zone.Area.
-type Area struct {
+// CompiledArea is a set of addresses as programs read it, see zone.Area.
+type CompiledArea struct {
 	Table zone.Table
 	Bare  bool     // packets without an address, too
 	Sum   [32]byte // of the table
 }
 
 // NewArea makes the table of an area behind a device with these networks.
-func NewArea(a zone.Area, connected []netip.Prefix) (*Area, error) {
+func NewArea(a zone.Area, connected []netip.Prefix) (*CompiledArea, error) {
 	table, ok := a.Compile(connected)
 	if !ok {
 		return nil, fmt.Errorf("the zones of the link have more prefixes than a table can hold (%d and %d); bring them down, by shorter ones that hold several",
@@ -29,5 +29,5 @@ func NewArea(a zone.Area, connected []netip.Prefix) (*Area, error) {
 	for _, entry := range table {
 		bytes = binary.NativeEndian.AppendUint16(bytes, entry)
 	}
-	return &Area{Table: table, Bare: a.Bare, Sum: sha256.Sum256(bytes)}, nil
+	return &CompiledArea{Table: table, Bare: a.Bare, Sum: sha256.Sum256(bytes)}, nil
 }

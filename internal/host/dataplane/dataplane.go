@@ -55,8 +55,8 @@ type QueueCounters struct {
 	Delays                         *delay.Histogram
 }
 
-// Snapshot is a link's counters at one instant.
-type Snapshot struct {
+// LinkCounters is a link's counters at one instant.
+type LinkCounters struct {
 	At      time.Time
 	Classes map[plan.ClassID]Counters
 	// Leaving are classes that the plan no longer has: those in which packets still wait, and those
@@ -73,7 +73,7 @@ type Snapshot struct {
 }
 
 // Stands reports whether no counter has moved since an earlier snapshot.
-func (s Snapshot) Stands(before Snapshot) bool {
+func (s LinkCounters) Stands(before LinkCounters) bool {
 	return s.Changes != 0 && before.Changes == s.Changes
 }
 
@@ -120,11 +120,11 @@ func (o Options) IFB() bool { return o.Inward != nil || o.Zone }
 
 // Inward is what reaches an IFB, or a pair.
 type Inward struct {
-	IFB     int   // index of the device, or of a pair's first end, which has the qdisc
-	Back    int   // index of a pair's second end, by which packets come back; 0 = it is an IFB
-	Sources []int // indices of the link and of what stands on it, such as VLANs and its bridge
-	Local   bool  // packets of this host and its other workloads as well
-	Area    *Area // whose packets; nil = everybody's
+	IFB     int           // index of the device, or of a pair's first end, which has the qdisc
+	Back    int           // index of a pair's second end, by which packets come back; 0 = it is an IFB
+	Sources []int         // indices of the link and of what stands on it, such as VLANs and its bridge
+	Local   bool          // packets of this host and its other workloads as well
+	Area    *CompiledArea // whose packets; nil = everybody's
 }
 
 // Follower is a Backend whose setting follows something of the host, such as the addresses of a
@@ -163,7 +163,7 @@ type Backend interface {
 	// State is what the kernel holds now, as far as Weir made it.
 	State() (plan.State, error)
 	// Counters reads every class.
-	Counters() (Snapshot, error)
+	Counters() (LinkCounters, error)
 	// Run does what the backend has to do over time (the tc fallback computes
 	// HTB's rates anew as workloads come and go) and returns when ctx ends.
 	Run(ctx context.Context) error

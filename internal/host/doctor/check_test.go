@@ -44,7 +44,7 @@ func healthy() Host {
 			SpeedMbps: 1000, GSO: 65536, SplitOver: 14250}},
 		Engines: []EngineSocket{{Name: "docker", Socket: "/var/run/docker.sock", Version: Seen[string]{Value: "28.5.2"}}},
 		CRIU:    Seen[string]{Value: "4.2.1"},
-		Clock:   Seen[Clock]{Value: Clock{Synchronised: true, MaxErrorUsec: 12000}},
+		Clock:   Seen[KernelClock]{Value: KernelClock{Synchronised: true, MaxErrorUsec: 12000}},
 		Limits:  Limits{Memlock: math.MaxUint64, OpenFiles: 524288, UnprivilegedBPF: Seen[int]{Value: 2}},
 		Disks:   []Disk{{Path: "/var/lib/weir"}, {Path: "/var/log/weir"}},
 		Agent:   Seen[api.Status]{Value: api.Status{Version: "1.0"}},
@@ -146,7 +146,7 @@ func TestChecks(t *testing.T) {
 		{"coarse leaf, demanded", func(h *Host) { h.Fallback.Value, h.Config.Value.Backend = "pfifo", plan.BackendTC }, "fallback", Warning, "pfifo", "sch_fq_codel"},
 		{"fallback not tried", func(h *Host) { h.Fallback.Err = dataplane.ErrPrivilege }, "fallback", Unknown, "not permitted", "root"},
 		{"file of another user", func(h *Host) {
-			h.Refused = []config.Refusal{{File: config.File{Field: "tell.command.run", Path: "/srv/ops/handler"}, Why: &safepath.Error{At: "/srv/ops", Owner: 1000, Mode: fs.ModeDir | 0o775}}}
+			h.Refused = []config.UnsafeFile{{NamedFile: config.NamedFile{Field: "tell.command.run", Path: "/srv/ops/handler"}, Why: &safepath.Error{At: "/srv/ops", Owner: 1000, Mode: fs.ModeDir | 0o775}}}
 		}, "configuration", Fails, "tell.command.run: an agent of root refuses /srv/ops/handler: folder /srv/ops belongs to uid 1000 and has mode 0775", "chown root:root /srv/ops"},
 		{"bad file", func(h *Host) { h.Config.Err = errors.New("weir.yaml:2: wrong\nweir.yaml:3: worse") }, "configuration", Fails, "weir.yaml:2: wrong (and 1 more)", "weir config check"},
 		{"hidden file", func(h *Host) { h.Config.Err = fs.ErrPermission }, "configuration", Unknown, "permission", "root"},

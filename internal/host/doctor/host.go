@@ -28,7 +28,7 @@ type Host struct {
 	File   string              // of the configuration
 	Config Seen[config.Config] // the defaults if there is no file
 	// Refused are the files that others than root may change.
-	Refused []config.Refusal
+	Refused []config.UnsafeFile
 	Links   []Link // of the configuration, or the device of the default route
 
 	Marks Marks
@@ -36,7 +36,7 @@ type Host struct {
 	Engines []EngineSocket
 	Dockerd bool         // a dockerd is installed
 	CRIU    Seen[string] // its version, such as "4.2.1"
-	Clock   Seen[Clock]
+	Clock   Seen[KernelClock]
 	Cgroups string // why workloads of the host's network cannot be marked, "" = they can
 	Limits  Limits
 	Disks   []Disk // in which the agent writes
@@ -103,8 +103,8 @@ type EngineSocket struct {
 	Version Seen[string] // "" = it was not asked
 }
 
-// Clock is the state of the kernel's clock, as adjtimex returns it.
-type Clock struct {
+// KernelClock is the state of the kernel's clock, as adjtimex returns it.
+type KernelClock struct {
 	Synchronised bool
 	MaxErrorUsec int64 // bound of the error in microseconds; it grows by 500 a second without a server
 }

@@ -167,10 +167,10 @@ func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	return out, err
 }
 
-func lookClock() Seen[Clock] {
+func lookClock() Seen[KernelClock] {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)
-	return Seen[Clock]{Clock{Synchronised: state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0, MaxErrorUsec: t.Maxerror}, err}
+	return Seen[KernelClock]{KernelClock{Synchronised: state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0, MaxErrorUsec: t.Maxerror}, err}
 }
 
 func lookLimits() Limits {

@@ -79,8 +79,8 @@ func (l Losing) trouble(mask plan.Mask) (seen, remedy string) {
 // Trouble is a condition of the host, as a problem has it.
 type Trouble struct{ About, Seen, Remedy string }
 
-// Losses are where packets of workloads lose their class.
-type Losses struct {
+// ClassLosses are where packets of workloads lose their class.
+type ClassLosses struct {
 	Troubles  []Trouble
 	Way       []int  // indexes of the devices between workloads and links
 	Revisions uint64 // of Way
@@ -88,7 +88,7 @@ type Losses struct {
 
 // LookLosses returns where packets of workloads lose their class with a mask. Ports are the devices
 // of workloads, links those that the agent steers.
-func LookLosses(mask plan.Mask, ports, links []string) (l Losses, err error) {
+func LookLosses(mask plan.Mask, ports, links []string) (l ClassLosses, err error) {
 	losing, way, err := lookLosing(ports, links)
 	l.Way, l.Revisions = way, Revisions(way)
 	for _, at := range losing {

@@ -103,9 +103,9 @@ func ClockTrouble() (seen, remedy string) {
 	return read.Value.trouble(), clockRemedy
 }
 
-func (c Clock) off() time.Duration { return time.Duration(c.MaxErrorUsec) * time.Microsecond }
+func (c KernelClock) off() time.Duration { return time.Duration(c.MaxErrorUsec) * time.Microsecond }
 
-func (c Clock) trouble() string {
+func (c KernelClock) trouble() string {
 	switch {
 	case !c.Synchronised:
 		return "not synchronised; a node whose clock is more than a minute off refuses the manager's orders"

@@ -58,18 +58,18 @@ var Counted = func() (c PacketCost) {
 	return c
 }()
 
-// Limit bounds what one root qdisc carries.
-type Limit struct {
+// PacketCapacity bounds what one root qdisc carries.
+type PacketCapacity struct {
 	Serial float64 // instructions of each packet under the lock
 	Hz     uint64  // of a CPU; 0 = not known
 }
 
 // Of returns the limit of a backend's root qdisc on a CPU with that clock.
-func Of(backend string, hz uint64) Limit { return Limit{Counted.Serial[backend], hz} }
+func Of(backend string, hz uint64) PacketCapacity { return PacketCapacity{Counted.Serial[backend], hz} }
 
 // Packets returns the packets a second that the qdisc carries at most, +Inf if the limit is
 // not known.
-func (l Limit) Packets() float64 {
+func (l PacketCapacity) Packets() float64 {
 	if l.Serial <= 0 || l.Hz == 0 {
 		return math.Inf(1)
 	}
@@ -78,7 +78,7 @@ func (l Limit) Packets() float64 {
 
 // Rate returns the bits a second that it carries at most in packets of that many bytes on
 // the wire, policy.Unlimited if the limit is not known.
-func (l Limit) Rate(bytes int) policy.Rate {
+func (l PacketCapacity) Rate(bytes int) policy.Rate {
 	bps := l.Packets() * float64(bytes) * 8
 	if bps >= float64(policy.Unlimited) {
 		return policy.Unlimited
@@ -101,7 +101,7 @@ type Link struct {
 
 // Warning returns what is to be said of a link whose capacity is above the limit in full
 // frames, and what to do about it; both are empty if it is not.
-func (l Limit) Warning(link Link) (seen, remedy string) {
+func (l PacketCapacity) Warning(link Link) (seen, remedy string) {
 	most := l.Rate(policy.FullFrame)
 	if link.Capacity <= most {
 		return "", ""

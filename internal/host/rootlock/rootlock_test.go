@@ -29,16 +29,16 @@ func TestCounted(t *testing.T) {
 func TestLimit(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		limit   Limit
+		limit   PacketCapacity
 		packets float64
 		full    policy.Rate // in full frames
 		small   policy.Rate // in packets of 64 bytes
 	}{
-		{"two million packets", Limit{1000, 2e9}, 2e6, 24.224e9, 1.024e9},
-		{"HTB's is half of that", Limit{2000, 2e9}, 1e6, 12.112e9, 512e6},
-		{"a faster CPU", Limit{1000, 4e9}, 4e6, 48.448e9, 2.048e9},
-		{"a CPU that does not say its clock", Limit{1000, 0}, math.Inf(1), policy.Unlimited, policy.Unlimited},
-		{"a backend that was not measured", Limit{0, 2e9}, math.Inf(1), policy.Unlimited, policy.Unlimited},
+		{"two million packets", PacketCapacity{1000, 2e9}, 2e6, 24.224e9, 1.024e9},
+		{"HTB's is half of that", PacketCapacity{2000, 2e9}, 1e6, 12.112e9, 512e6},
+		{"a faster CPU", PacketCapacity{1000, 4e9}, 4e6, 48.448e9, 2.048e9},
+		{"a CPU that does not say its clock", PacketCapacity{1000, 0}, math.Inf(1), policy.Unlimited, policy.Unlimited},
+		{"a backend that was not measured", PacketCapacity{0, 2e9}, math.Inf(1), policy.Unlimited, policy.Unlimited},
 	} {
 		if p := c.limit.Packets(); p != c.packets {
 			t.Errorf("%s: %.0f packets a second, want %.0f", c.name, p, c.packets)
@@ -50,7 +50,7 @@ func TestLimit(t *testing.T) {
 }
 
 func TestWarning(t *testing.T) {
-	limit := Limit{Serial: 1000, Hz: 2e9} // 24.2 Gbit/s in full frames
+	limit := PacketCapacity{Serial: 1000, Hz: 2e9} // 24.2 Gbit/s in full frames
 	mq := Link{Device: "eth0", Capacity: 100e9, Root: "mq with fq", Queues: 8}
 	with := func(change func(*Link)) Link {
 		l := mq
@@ -62,7 +62,7 @@ func TestWarning(t *testing.T) {
 	const offload = "keep segmentation offload on (ethtool -K eth0 tso on), which makes it 191 thousand packets of 64 KiB, or write egress: 24224mbit"
 	for _, c := range []struct {
 		name         string
-		limit        Limit
+		limit        PacketCapacity
 		link         Link
 		seen, remedy string
 	}{
@@ -70,7 +70,7 @@ func TestWarning(t *testing.T) {
 		{"just as much", limit, with(func(l *Link) { l.Capacity = 24.224e9 }), "", ""},
 		{"a bit more", limit, Link{Device: "eth0", Capacity: 24.224e9 + 1}, strings.Replace(strings.Replace(over, "100 Gbit/s", "24.224000001 Gbit/s", 1), "8.26", "2", 1),
 			strings.Replace(offload, "191", "46.2", 1)},
-		{"the limit is not known", Limit{}, mq, "", ""},
+		{"the limit is not known", PacketCapacity{}, mq, "", ""},
 		{"one queue", limit, with(func(l *Link) { l.Root, l.Queues = "fq_codel", 0 }), over, offload},
 		{"many queues", limit, mq, over + "; mq with fq has a lock for each of 8 transmit queues", offload + ", or leave the link to mq with fq"},
 		{"many queues before Weir came", limit, with(func(l *Link) { l.Steered = true }),

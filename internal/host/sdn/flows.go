@@ -266,7 +266,7 @@ func compilePorts(base openflow.Match, c classify.Condition) ([]openflow.Match, 
 }
 
 // eachPort writes a range of ports out as matches under masks.
-func eachPort(base []openflow.Match, id openflow.FieldID, ports classify.Opt[classify.Ports]) []openflow.Match {
+func eachPort(base []openflow.Match, id openflow.FieldID, ports classify.Opt[classify.PortRange]) []openflow.Match {
 	if !ports.Given {
 		return base
 	}
@@ -284,7 +284,7 @@ type masked struct{ value, mask uint16 }
 // masks covers a range of ports with the fewest blocks whose size is a power of
 // two and whose first port is a multiple of it: 5000-5010 is 5000/0xfff8,
 // 5008/0xfffe, 5010/0xffff.
-func masks(p classify.Ports) []masked {
+func masks(p classify.PortRange) []masked {
 	var list []masked
 	for first, last := uint32(p.First), uint32(p.Last); first <= last; {
 		size := uint32(1) << 16

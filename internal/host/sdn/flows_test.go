@@ -20,7 +20,7 @@ func TestMasks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first := rapid.Uint16().Draw(t, "first")
 		last := rapid.Uint16Range(first, 65535).Draw(t, "last")
-		list := masks(classify.Ports{First: first, Last: last})
+		list := masks(classify.PortRange{First: first, Last: last})
 		if len(list) > 30 {
 			t.Errorf("%d blocks", len(list))
 		}
@@ -40,10 +40,10 @@ func TestMasks(t *testing.T) {
 			}
 		}
 	})
-	if got := fmt.Sprint(masks(classify.Ports{First: 5000, Last: 5010})); got != "[{5000 65528} {5008 65534} {5010 65535}]" {
+	if got := fmt.Sprint(masks(classify.PortRange{First: 5000, Last: 5010})); got != "[{5000 65528} {5008 65534} {5010 65535}]" {
 		t.Errorf("5000-5010 is %s", got)
 	}
-	if got := len(masks(classify.Ports{First: 0, Last: 65535})); got != 1 {
+	if got := len(masks(classify.PortRange{First: 0, Last: 65535})); got != 1 {
 		t.Errorf("all ports are %d blocks", got)
 	}
 }
@@ -135,9 +135,9 @@ func TestCompileFlowsRefuses(t *testing.T) {
 // TestPlan: the present flows decide the changes; flows of other programs are left out.
 func TestPlan(t *testing.T) {
 	s := parse(t, "- {match: {tcp: 80}, queue: b}")
-	bridge := func(qos *ovsdb.QoS) ovsdb.Snapshot {
+	bridge := func(qos *ovsdb.QoS) ovsdb.Content {
 		up0 := ovsdb.Port{UUID: "p", Bridge: "s1", Name: "up0", Interfaces: []ovsdb.Interface{{Name: "up0"}}, QoS: qos}
-		return ovsdb.Snapshot{Bridges: []ovsdb.Bridge{{Name: "s1", Ports: []ovsdb.Port{up0}}}}
+		return ovsdb.Content{Bridges: []ovsdb.Bridge{{Name: "s1", Ports: []ovsdb.Port{up0}}}}
 	}
 	first, err := planApply(s, state{snapshot: bridge(nil), ports: testPorts}, false)
 	if err != nil || strings.Join(first.changes, "; ") != "port up0: cbwfq at 8 Mbit/s, a, b; flows: 4 added" {
@@ -160,7 +160,7 @@ func TestPlan(t *testing.T) {
 	if len(foreign.changes)+len(foreign.rows) != 0 {
 		t.Errorf("a foreign row: %+v", foreign)
 	}
-	gone := ovsdb.Snapshot{Orphans: []ovsdb.QoS{{UUID: "q", ExternalIDs: map[string]string{ovsdb.Owner: "s1/up7"}}, {UUID: "r", ExternalIDs: map[string]string{ovsdb.Owner: "s10/up0"}}}}
+	gone := ovsdb.Content{Orphans: []ovsdb.QoS{{UUID: "q", ExternalIDs: map[string]string{ovsdb.Owner: "s1/up7"}}, {UUID: "r", ExternalIDs: map[string]string{ovsdb.Owner: "s10/up0"}}}}
 	if p := planDelete("s1", state{snapshot: gone}); len(p.orphans) != 1 || p.orphans[0].UUID != "q" {
 		t.Errorf("rows of ports that are gone: %+v", p)
 	}

@@ -15,7 +15,7 @@ import (
 
 // state is the present state of a bridge.
 type state struct {
-	snapshot ovsdb.Snapshot
+	snapshot ovsdb.Content
 	ports    map[string]uint32 // the bridge's, OpenFlow number by name
 	flows    []openflow.Flow   // Weir's on the bridge
 }
@@ -115,7 +115,7 @@ func (p *plan) takePort(port ovsdb.Port, want *ovsdb.QoS) {
 }
 
 // giveBack takes Weir's rows from ports, and away where their port is gone.
-func (p *plan) giveBack(s ovsdb.Snapshot, bridge ovsdb.Bridge, unwanted func(port string) bool) {
+func (p *plan) giveBack(s ovsdb.Content, bridge ovsdb.Bridge, unwanted func(port string) bool) {
 	for _, port := range bridge.Ports {
 		if !port.QoS.Own() || !unwanted(port.Name) {
 			continue

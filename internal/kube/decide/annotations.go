@@ -49,7 +49,7 @@ func fieldsOn(place policy.Place) []string {
 // read returns what annotations say, and what is wrong in them: each mistake once, with the
 // annotation as its field. What is wrong is left out. At most bound.Labels of Weir's are read,
 // and of each at most bound.Label bytes.
-func (w World) read(annotations map[string]string, place policy.Place, forbidden []string) (policy.Change, []*invalid.Error) {
+func (w NodeInput) read(annotations map[string]string, place policy.Place, forbidden []string) (policy.Change, []*invalid.Error) {
 	r := reader{from: map[string]string{}, values: annotations, texts: w.Texts}
 	fields := fieldsOn(place)
 	own := slices.DeleteFunc(slices.Sorted(maps.Keys(annotations)), func(name string) bool { return !strings.HasPrefix(name, Prefix) })

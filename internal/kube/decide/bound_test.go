@@ -15,8 +15,8 @@ import (
 )
 
 // shop returns a world with a pod web-0 with annotations and a pod web-1 with weight 7.
-func shop(annotations map[string]string) World {
-	return World{Texts: &texts.Kept{}, Pods: []Pod{{Namespace: "shop", Name: "web-0", Annotations: annotations},
+func shop(annotations map[string]string) NodeInput {
+	return NodeInput{Texts: &texts.Kept{}, Pods: []Pod{{Namespace: "shop", Name: "web-0", Annotations: annotations},
 		{Namespace: "shop", Name: "web-1", Annotations: map[string]string{"weir.dev/weight": "7"}}}}
 }
 

@@ -4,7 +4,7 @@
 // that the agent should have, and the faults in annotations that people should be told of. It
 // is pure.
 //
-//	out := decide.Decide(decide.World{
+//	out := decide.Decide(decide.NodeInput{
 //		Pods:       []decide.Pod{{Namespace: "shop", Name: "web-0", Sandbox: "5a0c", Netns: "/run/netns/a", Annotations: map[string]string{"weir.dev/min": "20M", "weir.dev/weight": "x"}}},
 //		Namespaces: map[string]map[string]string{"shop": {"weir.dev/max": "100M"}},
 //	})
@@ -24,14 +24,14 @@ import (
 	"weir/internal/core/policy/texts"
 )
 
-// QoS is a pod's class of quality of service, as Kubernetes computes it.
-type QoS string
+// QoSClass is a pod's class of quality of service, as Kubernetes computes it.
+type QoSClass string
 
 // The classes.
 const (
-	Guaranteed QoS = "Guaranteed"
-	Burstable  QoS = "Burstable"
-	BestEffort QoS = "BestEffort"
+	Guaranteed QoSClass = "Guaranteed"
+	Burstable  QoSClass = "Burstable"
+	BestEffort QoSClass = "BestEffort"
 )
 
 // Pod is a pod of this node.
@@ -40,7 +40,7 @@ type Pod struct {
 	Sandbox              string // its id
 	Netns                string // path of its network namespace; "" = the host's
 	Cgroup               string // path below the mount of cgroups; "" = not known
-	QoS                  QoS
+	QoS                  QoSClass
 	Annotations          map[string]string
 	Static               bool // of the node's administrator: the API server has a mirror of it
 }
@@ -51,9 +51,9 @@ func (p Pod) Key() string { return p.Namespace + "/" + p.Name }
 // Ref returns the pod as an Event names it.
 func (p Pod) Ref() Ref { return Ref{Kind: KindPod, Namespace: p.Namespace, Name: p.Name, UID: p.UID} }
 
-// Settings are what the node's administrator says of all pods.
-type Settings struct {
-	Weights map[QoS]uint32 // of pods without an annotation; 0 = the agent's default
+// Config is what the node's administrator says of all pods.
+type Config struct {
+	Weights map[QoSClass]uint32 // of pods without an annotation; 0 = the agent's default
 	// Forbidden are the fields, by their names in policy.AllNames, that annotations may not
 	// say.
 	Forbidden []string
@@ -63,9 +63,9 @@ type Settings struct {
 	MaxWeight  uint32 // the largest that annotations of pods may give; 0 = any
 }
 
-// World is everything that decides.
-type World struct {
-	Settings
+// NodeInput is everything that decides.
+type NodeInput struct {
+	Config
 	Pods       []Pod
 	Namespaces map[string]map[string]string // annotations, by namespace
 	Labels     map[string]map[string]string // those with AllowPrefix, by namespace
@@ -88,11 +88,11 @@ type Group struct {
 	Change policy.Change
 }
 
-// Decision is what follows from a World.
-type Decision struct {
+// Wanted is what follows from a NodeInput.
+type Wanted struct {
 	Workloads []Workload // by key
 	Groups    []Group    // by name; each has a member
-	Faults    []Fault
+	Faults    []InvalidAnnotation
 }
 
 // The kinds of objects that Events are about.
@@ -104,8 +104,8 @@ const (
 // Ref names an object of the cluster.
 type Ref struct{ Kind, Namespace, Name, UID string }
 
-// Fault is an annotation of which nothing follows.
-type Fault struct {
+// InvalidAnnotation is an annotation of which nothing follows.
+type InvalidAnnotation struct {
 	Ref
 	Err invalid.Error // Field is "annotation weir.dev/min"
 }
@@ -116,8 +116,8 @@ type Fault struct {
 const GroupPrefix = "ns."
 
 // Decide returns what follows from a world.
-func Decide(w World) Decision {
-	var d Decision
+func Decide(w NodeInput) Wanted {
+	var d Wanted
 	groups := map[string]Group{}
 	namespaces := map[string]string{} // names of the groups that namespaces are
 	for _, p := range slices.SortedFunc(slices.Values(w.Pods), func(a, b Pod) int { return cmp.Compare(a.Key(), b.Key()) }) {
@@ -146,7 +146,7 @@ func Decide(w World) Decision {
 
 // namespaceGroup returns the group that a namespace's annotations make of it; its Change is
 // empty if it is none.
-func (w World) namespaceGroup(namespace string) (Group, []Fault) {
+func (w NodeInput) namespaceGroup(namespace string) (Group, []InvalidAnnotation) {
 	ref := Ref{Kind: KindNamespace, Name: namespace}
 	change, mistakes := w.read(w.Namespaces[namespace], policy.OnGroup, nil)
 	return Group{Name: GroupPrefix + namespace, Ref: ref, Change: change}, faults(ref, mistakes)
@@ -154,7 +154,7 @@ func (w World) namespaceGroup(namespace string) (Group, []Fault) {
 
 // podChange returns what is asked for a pod. group is the one that its namespace is, "" if it
 // is none.
-func (w World) podChange(p Pod, group string) (policy.Change, []Fault) {
+func (w NodeInput) podChange(p Pod, group string) (policy.Change, []InvalidAnnotation) {
 	change, mistakes := w.read(p.Annotations, policy.OnWorkload, w.Forbidden)
 	change, denied := w.withinRights(p, change)
 	mistakes = append(mistakes, denied...)
@@ -180,10 +180,10 @@ func (w World) podChange(p Pod, group string) (policy.Change, []Fault) {
 	return change, faults(p.Ref(), mistakes)
 }
 
-func faults(of Ref, mistakes []*invalid.Error) []Fault {
-	var list []Fault
+func faults(of Ref, mistakes []*invalid.Error) []InvalidAnnotation {
+	var list []InvalidAnnotation
 	for _, m := range mistakes {
-		list = append(list, Fault{of, *m})
+		list = append(list, InvalidAnnotation{of, *m})
 	}
 	return list
 }

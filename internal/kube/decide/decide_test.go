@@ -16,7 +16,7 @@ import (
 
 // line is a decision as text: "shop/web max=40mbit weight=3", "group ns.shop max=1gbit", and
 // each fault.
-func lines(d Decision) []string {
+func lines(d Wanted) []string {
 	var list []string
 	texts := func(c policy.Change) string {
 		text, t := "", c.Texts()
@@ -50,49 +50,49 @@ func annotated(pairs ...string) map[string]string {
 }
 
 func TestDecide(t *testing.T) {
-	weights := map[QoS]uint32{Guaranteed: 3, Burstable: 2}
+	weights := map[QoSClass]uint32{Guaranteed: 3, Burstable: 2}
 	web := func(pairs ...string) []Pod {
 		return []Pod{{Namespace: "shop", Name: "web", Sandbox: "s", QoS: Guaranteed, Annotations: annotated(pairs...)}}
 	}
 	for _, tt := range []struct {
 		name  string
-		world World
+		world NodeInput
 		want  []string
 	}{
-		{"nothing", World{}, nil},
-		{"defaults", World{Pods: web()}, []string{"shop/web"}},
-		{"weight by class", World{Settings: Settings{Weights: weights}, Pods: web()}, []string{"shop/web, else weight 3"}},
-		{"an annotation counts before the class", World{Settings: Settings{Weights: weights}, Pods: web("weir.dev/weight", "7")}, []string{"shop/web weight=7, else weight 3"}},
-		{"a wrong weight leaves that of the class", World{Settings: Settings{Weights: weights}, Pods: web("weir.dev/weight", "0")},
+		{"nothing", NodeInput{}, nil},
+		{"defaults", NodeInput{Pods: web()}, []string{"shop/web"}},
+		{"weight by class", NodeInput{Config: Config{Weights: weights}, Pods: web()}, []string{"shop/web, else weight 3"}},
+		{"an annotation counts before the class", NodeInput{Config: Config{Weights: weights}, Pods: web("weir.dev/weight", "7")}, []string{"shop/web weight=7, else weight 3"}},
+		{"a wrong weight leaves that of the class", NodeInput{Config: Config{Weights: weights}, Pods: web("weir.dev/weight", "0")},
 			[]string{"shop/web, else weight 3", `Pod web: annotation weir.dev/weight "0": out of range; write a whole number from 1 to 10000; only the proportions between weights count`}},
-		{"quantities of Kubernetes", World{Pods: web("kubernetes.io/egress-bandwidth", "10M", "kubernetes.io/ingress-bandwidth", "1.5Gi")},
+		{"quantities of Kubernetes", NodeInput{Pods: web("kubernetes.io/egress-bandwidth", "10M", "kubernetes.io/ingress-bandwidth", "1.5Gi")},
 			[]string{"shop/web ingress.max=1.610612736gbit max=10mbit"}},
-		{"one's own before those", World{Pods: web("kubernetes.io/egress-bandwidth", "10M", "weir.dev/max", "20mbit")}, []string{"shop/web max=20mbit"}},
-		{"a wrong one of one's own leaves those", World{Pods: web("kubernetes.io/egress-bandwidth", "10M", "weir.dev/max", "20m")},
+		{"one's own before those", NodeInput{Pods: web("kubernetes.io/egress-bandwidth", "10M", "weir.dev/max", "20mbit")}, []string{"shop/web max=20mbit"}},
+		{"a wrong one of one's own leaves those", NodeInput{Pods: web("kubernetes.io/egress-bandwidth", "10M", "weir.dev/max", "20m")},
 			[]string{"shop/web max=10mbit", `Pod web: annotation weir.dev/max "20m": m is milli to Kubernetes, mega to others; write 20M or 20mbit`}},
-		{"500m is half a bit", World{Pods: web("kubernetes.io/egress-bandwidth", "500m")},
+		{"500m is half a bit", NodeInput{Pods: web("kubernetes.io/egress-bandwidth", "500m")},
 			[]string{"shop/web", `Pod web: annotation kubernetes.io/egress-bandwidth "500m": m is a thousandth: this is 0.500 bit/s; write M for Mbit/s`}},
-		{"discipline with queues", World{Pods: web("weir.dev/discipline", "llq", "weir.dev/queues", "voice: {rate: 1mbit, match: [{udp: 5001}]}\nrest: {}")},
+		{"discipline with queues", NodeInput{Pods: web("weir.dev/discipline", "llq", "weir.dev/queues", "voice: {rate: 1mbit, match: [{udp: 5001}]}\nrest: {}")},
 			[]string{`shop/web discipline=llq queues=[{"name":"voice","rate":"1mbit","match":[{"udp":5001}]},{"name":"rest"}]`}},
-		{"min above max", World{Pods: web("weir.dev/min", "30M", "weir.dev/max", "20M", "weir.dev/weight", "2")},
+		{"min above max", NodeInput{Pods: web("weir.dev/min", "30M", "weir.dev/max", "20M", "weir.dev/weight", "2")},
 			[]string{"shop/web max=20mbit weight=2", `Pod web: annotation weir.dev/min "30mbit": 30 Mbit/s is above the max, 20 Mbit/s; lower min or raise max`}},
-		{"the same of ingress", World{Pods: web("weir.dev/ingress.min", "30M", "kubernetes.io/ingress-bandwidth", "20M")},
+		{"the same of ingress", NodeInput{Pods: web("weir.dev/ingress.min", "30M", "kubernetes.io/ingress-bandwidth", "20M")},
 			[]string{"shop/web ingress.max=20mbit", `Pod web: annotation weir.dev/ingress.min "30mbit": 30 Mbit/s is above the max, 20 Mbit/s; lower min or raise max`}},
-		{"unknown", World{Pods: web("weir.dev/wieght", "3", "weir.dev/max", "20M", "example.com/weight", "x")},
+		{"unknown", NodeInput{Pods: web("weir.dev/wieght", "3", "weir.dev/max", "20M", "example.com/weight", "x")},
 			[]string{"shop/web max=20mbit", `Pod web: annotation weir.dev/wieght "3": is not known here; did you mean "weight"?`}},
-		{"forbidden", World{Settings: Settings{Forbidden: []string{"min"}}, Pods: web("weir.dev/min", "30M", "weir.dev/ingress.min", "10M")},
+		{"forbidden", NodeInput{Config: Config{Forbidden: []string{"min"}}, Pods: web("weir.dev/min", "30M", "weir.dev/ingress.min", "10M")},
 			[]string{"shop/web ingress.min=10mbit", `Pod web: annotation weir.dev/min "30M": annotations may not say this on this node; ask the node's administrator, or take it away`}},
-		{"namespace", World{Pods: web("weir.dev/weight", "2"), Namespaces: map[string]map[string]string{
+		{"namespace", NodeInput{Pods: web("weir.dev/weight", "2"), Namespaces: map[string]map[string]string{
 			"shop": annotated("weir.dev/max", "40M", "weir.dev/weight", "5"), "other": annotated("weir.dev/max", "40M")}},
 			[]string{"shop/web group=ns.shop weight=2", "group ns.shop max=40mbit weight=5"}},
-		{"namespace with faults", World{Pods: web(), Namespaces: map[string]map[string]string{
+		{"namespace with faults", NodeInput{Pods: web(), Namespaces: map[string]map[string]string{
 			"shop": annotated("weir.dev/max", "40m", "weir.dev/discipline", "llq", "weir.dev/min", "1M", "kubernetes.io/egress-bandwidth", "1M")}},
 			[]string{"shop/web group=ns.shop", "group ns.shop min=1mbit",
 				`Namespace shop: annotation weir.dev/discipline "llq": is not known here; known here: weight, min, max, burst, zones, quota, when`,
 				`Namespace shop: annotation weir.dev/max "40m": m is milli to Kubernetes, mega to others; write 40M or 40mbit`}},
-		{"groups inside of a namespace", World{Pods: append(web("weir.dev/group", "batch"), Pod{Namespace: "a", Name: "b", Annotations: annotated("weir.dev/group", "batch")})},
+		{"groups inside of a namespace", NodeInput{Pods: append(web("weir.dev/group", "batch"), Pod{Namespace: "a", Name: "b", Annotations: annotated("weir.dev/group", "batch")})},
 			[]string{"a/b group=ns.a.batch", "shop/web group=ns.shop.batch", "group ns.a.batch", "group ns.shop.batch"}},
-		{"a group in a namespace that is one", World{Pods: web("weir.dev/group", "batch"), Namespaces: map[string]map[string]string{"shop": annotated("weir.dev/max", "40M")}},
+		{"a group in a namespace that is one", NodeInput{Pods: web("weir.dev/group", "batch"), Namespaces: map[string]map[string]string{"shop": annotated("weir.dev/max", "40M")}},
 			[]string{"shop/web group=ns.shop", "group ns.shop max=40mbit",
 				`Pod web: annotation weir.dev/group "batch": the namespace shop is a group already, by its own annotations, and a group has no groups in it; take this annotation away, or the weir.dev annotations of the namespace`}},
 	} {
@@ -152,7 +152,7 @@ func TestWrongValues(t *testing.T) {
 			if name == beside {
 				beside = "weir.dev/weight"
 			}
-			d := Decide(World{Pods: []Pod{{Namespace: "shop", Name: "web", Annotations: annotated(name, value, beside, "7")}}})
+			d := Decide(NodeInput{Pods: []Pod{{Namespace: "shop", Name: "web", Annotations: annotated(name, value, beside, "7")}}})
 			if len(d.Faults) != 1 {
 				t.Errorf("%s: %q has %d faults: %q", name, value, len(d.Faults), lines(d))
 				continue
@@ -181,7 +181,7 @@ func FuzzAnnotations(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, a, x, b, y string) {
 		boundtest.Hold(t, func() {
-			d := Decide(World{Pods: []Pod{{Namespace: "n", Name: "p", Annotations: annotated(a, x, b, y)}}, Namespaces: map[string]map[string]string{"n": annotated(b, y)}})
+			d := Decide(NodeInput{Pods: []Pod{{Namespace: "n", Name: "p", Annotations: annotated(a, x, b, y)}}, Namespaces: map[string]map[string]string{"n": annotated(b, y)}})
 			if len(d.Workloads) != 1 || d.Workloads[0].Change.Check() != nil {
 				t.Errorf("%+v", d)
 			}

@@ -19,7 +19,7 @@ const AllowPrefix = "allow." + Prefix
 // withinRights returns a change of a pod without the fields that its namespace may not say, and a
 // mistake for each. The API server's admission policies refuse most of them, but not what stands
 // inside of another field, nor what reaches a pod by another way.
-func (w World) withinRights(p Pod, change policy.Change) (policy.Change, []*invalid.Error) {
+func (w NodeInput) withinRights(p Pod, change policy.Change) (policy.Change, []*invalid.Error) {
 	var mistakes []*invalid.Error
 	for _, field := range change.Given() {
 		for _, inner := range sayings(change, field) {
@@ -104,7 +104,7 @@ func within(fields map[string]string, part any) []saying {
 
 // denied returns why a pod may not say something, with the remedy, "" if it may. Static pods are
 // the node administrator's.
-func (w World) denied(p Pod, s saying) (msg, remedy string) {
+func (w NodeInput) denied(p Pod, s saying) (msg, remedy string) {
 	switch {
 	case slices.Contains(w.Forbidden, s.field):
 		return "it says " + s.field + ", which annotations may not say on this node", "ask the node's administrator, or take it away"

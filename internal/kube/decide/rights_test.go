@@ -16,7 +16,7 @@ import (
 // they cannot read: fields inside of queues, zones and times. A label of the namespace allows it, and
 // static pods are the node administrator's.
 func TestRightsAreTheNodesToo(t *testing.T) {
-	settings := Settings{Forbidden: []string{"dscp", "limit_packets"}, Restricted: []string{"min", "reserve"}, MaxWeight: 100}
+	settings := Config{Forbidden: []string{"dscp", "limit_packets"}, Restricted: []string{"min", "reserve"}, MaxWeight: 100}
 	labels := map[string]map[string]string{"paid": {"allow.weir.dev/min": "true", "allow.weir.dev/max": "true"}}
 	for _, tt := range []struct {
 		name, namespace string
@@ -47,7 +47,7 @@ func TestRightsAreTheNodesToo(t *testing.T) {
 		{"a min in a zone", "shop", false, []string{"weir.dev/zones", "lan min 5mbit"}, []string{"shop/web", `Pod web: annotation weir.dev/zones "lan min 5mbit": namespace shop may not say min`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := lines(Decide(World{Settings: settings, Labels: labels, Pods: []Pod{{Namespace: tt.namespace, Name: "web", Static: tt.static, Annotations: annotated(tt.annotations...)}}}))
+			got := lines(Decide(NodeInput{Config: settings, Labels: labels, Pods: []Pod{{Namespace: tt.namespace, Name: "web", Static: tt.static, Annotations: annotated(tt.annotations...)}}}))
 			if !slices.EqualFunc(got, tt.want, strings.HasPrefix) {
 				t.Errorf("\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 			}

@@ -46,7 +46,7 @@ type Options struct {
 	Agent Agent
 	// Events takes what people should be told about an object; it must not block.
 	Events   func(about decide.Ref, reason, message string)
-	Settings decide.Settings
+	Settings decide.Config
 	Log      *slog.Logger
 	Times    Times
 }
@@ -305,8 +305,8 @@ func (n *Node) giveUp(now time.Time) {
 }
 
 // world returns what is known, for package decide.
-func (n *Node) world() decide.World {
-	w := decide.World{Settings: n.opts.Settings, Namespaces: n.namespaces, Labels: n.labels, Texts: &n.texts}
+func (n *Node) world() decide.NodeInput {
+	w := decide.NodeInput{Config: n.opts.Settings, Namespaces: n.namespaces, Labels: n.labels, Texts: &n.texts}
 	for key, s := range n.sandboxes {
 		p := s.Pod
 		if m, ok := n.metas[key]; ok && (m.UID == p.UID || m.Static != "" && m.Static == p.UID) {

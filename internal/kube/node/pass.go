@@ -152,7 +152,7 @@ func (n *Node) refresh(ctx context.Context) error {
 
 // forget drops what was refused of objects that are gone, and what may be granted now: after
 // another workload went, and after some time.
-func (n *Node) forget(d decide.Decision, freed bool) {
+func (n *Node) forget(d decide.Wanted, freed bool) {
 	there := map[string]bool{}
 	for _, w := range d.Workloads {
 		there[w.Key()] = true
@@ -328,7 +328,7 @@ func blamed(path string, c policy.Change) (fields []string) {
 
 // tellFaults makes an Event of each fault that there is none about. It does not repeat itself
 // while the fault lasts.
-func (n *Node) tellFaults(d decide.Decision) {
+func (n *Node) tellFaults(d decide.Wanted) {
 	now := map[string]bool{}
 	say := func(of decide.Ref, reason, subject, message string) {
 		key := strings.Join([]string{of.Kind, of.Namespace, of.Name, of.UID, reason, subject}, "\x00")

@@ -257,7 +257,7 @@ func cgroupPath(parent string) string {
 
 // qosOf returns the class of a pod, which the kubelet writes into its cgroup's name unless the
 // pod is Guaranteed.
-func qosOf(parent string) decide.QoS {
+func qosOf(parent string) decide.QoSClass {
 	switch {
 	case strings.Contains(parent, "besteffort"):
 		return decide.BestEffort

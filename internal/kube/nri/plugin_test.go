@@ -20,7 +20,7 @@ import (
 func TestCgroupPath(t *testing.T) {
 	for parent, want := range map[string]struct {
 		path string
-		qos  decide.QoS
+		qos  decide.QoSClass
 	}{
 		"kubepods-burstable-pod1_2.slice":    {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice", decide.Burstable},
 		"kubepods-besteffort-pod1_2.slice":   {"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1_2.slice", decide.BestEffort},

@@ -140,9 +140,9 @@ func sum(list []uint64) (total uint64) {
 }
 
 // counters reads what the kernel counted for network n, past the agent.
-func (b *bed) counters(n int) dataplane.Snapshot {
+func (b *bed) counters(n int) dataplane.LinkCounters {
 	b.t.Helper()
-	var snapshot dataplane.Snapshot
+	var snapshot dataplane.LinkCounters
 	err := b.host.do(func() error {
 		backend, err := b.backend(n)
 		if err != nil {
@@ -170,7 +170,7 @@ func (b *bed) backend(n int) (dataplane.Backend, error) {
 }
 
 // addUp checks that no class and no queue has lost a packet without counting it.
-func (b *bed) addUp(s dataplane.Snapshot) {
+func (b *bed) addUp(s dataplane.LinkCounters) {
 	b.t.Helper()
 	for id, c := range s.Classes {
 		if c.EnqueuedPackets != c.SentPackets+total(c.Drops)+c.BacklogPackets {
@@ -196,7 +196,7 @@ func total(drops map[string]uint64) (n uint64) {
 
 // drops returns how many packets were dropped for one of the reasons; of all, if none is
 // given.
-func drops(s dataplane.Snapshot, reasons ...string) (total uint64) {
+func drops(s dataplane.LinkCounters, reasons ...string) (total uint64) {
 	for _, c := range s.Classes {
 		for reason, n := range c.Drops {
 			if len(reasons) == 0 || strings.Contains(strings.Join(reasons, " "), reason) {
@@ -208,6 +208,6 @@ func drops(s dataplane.Snapshot, reasons ...string) (total uint64) {
 }
 
 // class finds the class of a workload by the number that the agent gave it.
-func class(s dataplane.Snapshot, number uint16) dataplane.Counters {
+func class(s dataplane.LinkCounters, number uint16) dataplane.Counters {
 	return s.Classes[plan.ClassID(number)]
 }

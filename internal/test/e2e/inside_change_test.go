@@ -170,5 +170,5 @@ func randomDiscipline(draw *rand.Rand) api.PolicyChange {
 }
 
 func udpMatch(port int) classify.Match {
-	return classify.Match{UDP: []classify.Ports{{First: uint16(port), Last: uint16(port)}}}
+	return classify.Match{UDP: []classify.PortRange{{First: uint16(port), Last: uint16(port)}}}
 }

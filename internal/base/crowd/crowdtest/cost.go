@@ -22,8 +22,8 @@ import (
 // of garbage or another process does not.
 const rounds = 21
 
-// Request is a request that is to be refused.
-type Request struct {
+// RefusedRequest is a request that is to be refused.
+type RefusedRequest struct {
 	Method, Path, Body string
 	With               func(*http.Request) // what else it has; nil = nothing
 }
@@ -33,7 +33,7 @@ var Long = `{"node":"a","change":{"queues":"` + strings.Repeat("[", 64<<10-40) +
 
 // Refused checks that a handler refuses a request with the status, or any of 400 to 499 if it
 // is 0, without reading its body to the end if it is to stay unread, and for at most the cost.
-func Refused(t *testing.T, h http.Handler, what string, q Request, status int, unread bool) {
+func Refused(t *testing.T, h http.Handler, what string, q RefusedRequest, status int, unread bool) {
 	t.Helper()
 	var bytes, cpu []int64
 	for range rounds {

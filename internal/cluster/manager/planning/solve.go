@@ -17,8 +17,8 @@ import (
 	"weir/internal/core/wire"
 )
 
-// Settings of one computation.
-type Settings struct {
+// Options are those of one computation.
+type Options struct {
 	Algorithm string // one of Algorithms
 	Alpha     float64
 	Measure   optimize.Measure
@@ -47,8 +47,8 @@ type Request struct {
 
 // Settings returns those of a computation that was asked for. Empty and nil parts are as
 // for the automatic mode.
-func (a Automatic) Settings(req Request) (Settings, error) {
-	s := Settings{Algorithm: cmp.Or(req.Algorithm, Local), Alpha: a.Alpha, Measure: a.Measure, MaxMoves: req.MaxMoves, Above: a.Above}
+func (a Automatic) Settings(req Request) (Options, error) {
+	s := Options{Algorithm: cmp.Or(req.Algorithm, Local), Alpha: a.Alpha, Measure: a.Measure, MaxMoves: req.MaxMoves, Above: a.Above}
 	if req.Alpha != nil {
 		s.Alpha = *req.Alpha
 	}
@@ -58,7 +58,7 @@ func (a Automatic) Settings(req Request) (Settings, error) {
 	if req.Measure != "" {
 		s.Measure = optimize.Measure(slices.Index(optimize.Measures, req.Measure))
 	}
-	bad := func(field, value, msg string) (Settings, error) {
+	bad := func(field, value, msg string) (Options, error) {
 		return s, &refusal.Error{Kind: refusal.Invalid, Field: field, Value: value, Msg: msg}
 	}
 	switch {
@@ -75,7 +75,7 @@ func (a Automatic) Settings(req Request) (Settings, error) {
 }
 
 // Solve has the optimizer look at the problem; how many nodes it left alone is in Calm then.
-func (p *Problem) Solve(s Settings) (optimize.Plan, error) {
+func (p *Problem) Solve(s Options) (optimize.Plan, error) {
 	p.Measure = s.Measure
 	if err := p.Check(); err != nil {
 		return optimize.Plan{}, err

@@ -24,7 +24,7 @@ func TestWhatRefusalsCost(t *testing.T) {
 	})
 	for _, path := range []string{rootPath, rootPath + "weir-move/manifests/m-2", rootPath + "weir-move/blobs/uploads/", "/"} {
 		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-			q := crowdtest.Request{Method: method, Path: path, Body: crowdtest.Long}
+			q := crowdtest.RefusedRequest{Method: method, Path: path, Body: crowdtest.Long}
 			crowdtest.Refused(t, h, "no password", q, http.StatusUnauthorized, true)
 			q.With = func(r *http.Request) { r.SetBasicAuth(login.User, "guessed") }
 			crowdtest.Refused(t, h, "a wrong password", q, http.StatusUnauthorized, true)

@@ -85,7 +85,7 @@ func (c Condition) cuts(d Condition) bool {
 
 func coversOpt[T comparable](c, d Opt[T]) bool { return !c.Given || c == d }
 
-func coversPorts(c, d Opt[Ports]) bool {
+func coversPorts(c, d Opt[PortRange]) bool {
 	return !c.Given || d.Given && c.Value.First <= d.Value.First && d.Value.Last <= c.Value.Last
 }
 
@@ -93,6 +93,6 @@ func coversPrefix(c, d netip.Prefix) bool {
 	return !c.IsValid() || d.IsValid() && c.Bits() <= d.Bits() && c.Contains(d.Addr())
 }
 
-func meet(c, d Opt[Ports]) bool {
+func meet(c, d Opt[PortRange]) bool {
 	return !c.Given || c.Value.First <= d.Value.Last && d.Value.First <= c.Value.Last
 }

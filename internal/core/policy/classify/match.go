@@ -25,9 +25,9 @@ import (
 type Match struct {
 	Preset   string       // a named list of matches, see Presets; one of them must fit
 	Proto    Opt[uint8]   // IP protocol; of IPv6, the one behind the extension headers
-	TCP, UDP []Ports      // of either end
-	Sport    []Ports      // of the sender; any protocol that has ports
-	Dport    []Ports      // of the receiver
+	TCP, UDP []PortRange  // of either end
+	Sport    []PortRange  // of the sender; any protocol that has ports
+	Dport    []PortRange  // of the receiver
 	Src, Dst netip.Prefix // the zero Prefix is any
 	DSCP     Opt[uint8]   // as the packet came, before any rewriting
 	VLAN     Opt[uint16]  // id in the outermost tag
@@ -45,11 +45,11 @@ type Opt[T comparable] struct {
 // Given returns an Opt that has a value.
 func Given[T comparable](value T) Opt[T] { return Opt[T]{value, true} }
 
-// Ports is a range of ports, both ends included.
-type Ports struct{ First, Last uint16 }
+// PortRange is a range of ports, both ends included.
+type PortRange struct{ First, Last uint16 }
 
 // String returns "5060" or "5000-5010".
-func (p Ports) String() string {
+func (p PortRange) String() string {
 	if p.First == p.Last {
 		return strconv.Itoa(int(p.First))
 	}
@@ -105,10 +105,10 @@ type matchField struct {
 var matchFields = []matchField{
 	{"preset", (*Match).readPreset, func(m Match) string { return m.Preset }},
 	{"proto", readWord(parseProto, func(m *Match) *Opt[uint8] { return &m.Proto }), func(m Match) string { return formatOpt(m.Proto, formatProto) }},
-	{"tcp", readPorts(func(m *Match) *[]Ports { return &m.TCP }), func(m Match) string { return formatPorts(m.TCP) }},
-	{"udp", readPorts(func(m *Match) *[]Ports { return &m.UDP }), func(m Match) string { return formatPorts(m.UDP) }},
-	{"sport", readPorts(func(m *Match) *[]Ports { return &m.Sport }), func(m Match) string { return formatPorts(m.Sport) }},
-	{"dport", readPorts(func(m *Match) *[]Ports { return &m.Dport }), func(m Match) string { return formatPorts(m.Dport) }},
+	{"tcp", readPorts(func(m *Match) *[]PortRange { return &m.TCP }), func(m Match) string { return formatPorts(m.TCP) }},
+	{"udp", readPorts(func(m *Match) *[]PortRange { return &m.UDP }), func(m Match) string { return formatPorts(m.UDP) }},
+	{"sport", readPorts(func(m *Match) *[]PortRange { return &m.Sport }), func(m Match) string { return formatPorts(m.Sport) }},
+	{"dport", readPorts(func(m *Match) *[]PortRange { return &m.Dport }), func(m Match) string { return formatPorts(m.Dport) }},
 	{"src", readPrefix(func(m *Match) *netip.Prefix { return &m.Src }), func(m Match) string { return formatPrefix(m.Src) }},
 	{"dst", readPrefix(func(m *Match) *netip.Prefix { return &m.Dst }), func(m Match) string { return formatPrefix(m.Dst) }},
 	{"dscp", readWord(ParseDSCP, func(m *Match) *Opt[uint8] { return &m.DSCP }), func(m Match) string { return formatOpt(m.DSCP, DSCPName) }},

@@ -80,7 +80,7 @@ func TestParseMatchesRefuses(t *testing.T) {
 // What a tree decoded from YAML or JSON has for values.
 func TestParseMatchTakesNumbers(t *testing.T) {
 	got, err := ParseMatch(map[string]any{"udp": []any{uint64(5001), "6000-6010", 7.0, json.Number("8")}, "dscp": 34})
-	want := Match{UDP: []Ports{{5001, 5001}, {6000, 6010}, {7, 7}, {8, 8}}, DSCP: Given[uint8](34)}
+	want := Match{UDP: []PortRange{{5001, 5001}, {6000, 6010}, {7, 7}, {8, 8}}, DSCP: Given[uint8](34)}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
@@ -93,11 +93,11 @@ func TestParseMatchTakesNumbers(t *testing.T) {
 
 // drawMatch draws from few values, so that matches and packets meet.
 func drawMatch(t *rapid.T) Match {
-	ports := rapid.Custom(func(t *rapid.T) Ports {
+	ports := rapid.Custom(func(t *rapid.T) PortRange {
 		low := rapid.Uint16Range(5000, 5020).Draw(t, "low")
-		return Ports{low, low + rapid.Uint16Range(0, 10).Draw(t, "span")}
+		return PortRange{low, low + rapid.Uint16Range(0, 10).Draw(t, "span")}
 	})
-	some := func(name string) []Ports { return rapid.SliceOfN(ports, 1, 2).Draw(t, name) }
+	some := func(name string) []PortRange { return rapid.SliceOfN(ports, 1, 2).Draw(t, name) }
 	for {
 		var m Match
 		has := rapid.IntRange(1, 1<<10-1).Draw(t, "keys")

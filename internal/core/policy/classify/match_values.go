@@ -58,7 +58,7 @@ func (m *Match) readPreset(value any) error {
 	return err
 }
 
-func readPorts(into func(*Match) *[]Ports) func(*Match, any) error {
+func readPorts(into func(*Match) *[]PortRange) func(*Match, any) error {
 	return func(m *Match, value any) error {
 		list, ok := value.([]any)
 		if !ok {
@@ -93,7 +93,7 @@ func few(what string, count int) error {
 	return &invalid.Error{Value: strconv.Itoa(count), Msg: fmt.Sprintf("%d %s, %d are the most", count, what, MaxRules), Remedy: "join them to ranges, or mark the traffic by dscp where it is sent"}
 }
 
-func parsePorts(text string) (Ports, error) {
+func parsePorts(text string) (PortRange, error) {
 	first, last, ranged := strings.Cut(text, "-")
 	if !ranged {
 		last = first
@@ -101,15 +101,15 @@ func parsePorts(text string) (Ports, error) {
 	low, err1 := strconv.ParseUint(strings.TrimSpace(first), 10, 16)
 	high, err2 := strconv.ParseUint(strings.TrimSpace(last), 10, 16)
 	if err1 != nil || err2 != nil {
-		return Ports{}, &invalid.Error{Value: text, Msg: "not a port or a range of ports", Remedy: "write 5060, 5000-5010 or a list of them, 0 to 65535"}
+		return PortRange{}, &invalid.Error{Value: text, Msg: "not a port or a range of ports", Remedy: "write 5060, 5000-5010 or a list of them, 0 to 65535"}
 	}
 	if low > high {
-		return Ports{}, &invalid.Error{Value: text, Msg: "a range that ends before it begins", Remedy: fmt.Sprintf("write %d-%d", high, low)}
+		return PortRange{}, &invalid.Error{Value: text, Msg: "a range that ends before it begins", Remedy: fmt.Sprintf("write %d-%d", high, low)}
 	}
-	return Ports{uint16(low), uint16(high)}, nil
+	return PortRange{uint16(low), uint16(high)}, nil
 }
 
-func formatPorts(list []Ports) string {
+func formatPorts(list []PortRange) string {
 	texts := make([]string, len(list))
 	for i, p := range list {
 		texts[i] = p.String()

@@ -25,8 +25,8 @@ type Rule struct {
 // Condition is the part of a rule that a packet must fit; a field that is not given fits any packet.
 type Condition struct {
 	Proto        Opt[uint8]
-	Port         Opt[Ports] // of either end
-	Sport, Dport Opt[Ports]
+	Port         Opt[PortRange] // of either end
+	Sport, Dport Opt[PortRange]
 	Src, Dst     netip.Prefix
 	DSCP         Opt[uint8]
 	VLAN         Opt[uint16]
@@ -133,15 +133,15 @@ func (m Match) conditions() []Condition {
 		base.Proto, either = Given[uint8](protoUDP), m.UDP
 	}
 	all := []Condition{base}
-	all = eachOf(all, either, func(c *Condition, p Ports) { c.Port = Given(p) })
-	all = eachOf(all, m.Sport, func(c *Condition, p Ports) { c.Sport = Given(p) })
-	return eachOf(all, m.Dport, func(c *Condition, p Ports) { c.Dport = Given(p) })
+	all = eachOf(all, either, func(c *Condition, p PortRange) { c.Port = Given(p) })
+	all = eachOf(all, m.Sport, func(c *Condition, p PortRange) { c.Sport = Given(p) })
+	return eachOf(all, m.Dport, func(c *Condition, p PortRange) { c.Dport = Given(p) })
 }
 
 // ovsPriority returns skb->priority after Open vSwitch's set_queue: class 1:N+1.
 func ovsPriority(queue uint16) uint32 { return 1<<16 | uint32(queue+1) }
 
-func eachOf(all []Condition, list []Ports, set func(*Condition, Ports)) []Condition {
+func eachOf(all []Condition, list []PortRange, set func(*Condition, PortRange)) []Condition {
 	if len(list) == 0 {
 		return all
 	}
@@ -157,7 +157,7 @@ func eachOf(all []Condition, list []Ports, set func(*Condition, Ports)) []Condit
 
 // Fits reports whether the packet is as the condition asks.
 func (c Condition) Fits(p Packet) bool {
-	fits := func(r Opt[Ports], port uint16) bool {
+	fits := func(r Opt[PortRange], port uint16) bool {
 		return !r.Given || p.Ports && r.Value.First <= port && port <= r.Value.Last
 	}
 	inside := func(prefix netip.Prefix, addr netip.Addr) bool {

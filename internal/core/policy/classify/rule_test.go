@@ -143,9 +143,9 @@ func FuzzDecode(f *testing.F) {
 // TestRulesAreCountedBeforeTheyAreMade: lists of ports multiply, and a text of 4 KiB has room for
 // three lists of some 200.
 func TestRulesAreCountedBeforeTheyAreMade(t *testing.T) {
-	var list []Ports
+	var list []PortRange
 	for i := range uint16(400) {
-		list = append(list, Ports{2 * i, 2 * i})
+		list = append(list, PortRange{2 * i, 2 * i})
 	}
 	queues := [][]Match{{{TCP: list, Sport: list, Dport: list}}, {}}
 	boundtest.Hold(t, func() {

@@ -16,8 +16,8 @@ import (
 )
 
 // PageSettings returns the settings of a page as its server takes them.
-func PageSettings(c config.Web, stateDir string) page.Settings {
-	return page.Settings{Listen: c.Listen, TLS: c.TLS, Hosts: c.Hosts, Key: config.WebKeyFile(stateDir),
+func PageSettings(c config.Web, stateDir string) page.Config {
+	return page.Config{Listen: c.Listen, TLS: c.TLS, Hosts: c.Hosts, Key: config.WebKeyFile(stateDir),
 		Proxy: web.Proxy{Header: c.Proxy.UserHeader, Change: c.Proxy.Change, View: c.Proxy.View}}
 }
 

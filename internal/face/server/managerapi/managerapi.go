@@ -73,10 +73,10 @@ type (
 	tokenInput struct{ Body api.TokenRequest }
 )
 
-// Subject implements rest.Subject.
+// Subject implements rest.BodySubject.
 func (in *moveInput) Subject() string { return in.Body.Container }
 
-// Subject implements rest.Subject.
+// Subject implements rest.BodySubject.
 func (in *tokenInput) Subject() string { return in.Body.Node }
 
 // cluster is the object of changes that are about all of it, in the audit log.

@@ -201,7 +201,7 @@ func TestPage(t *testing.T) {
 	log := audit.New(filepath.Join(folder, "audit.log"), quiet)
 	defer log.Close()
 	a := New(newFake(nodes), log, quiet)
-	p := page.New(a, page.Options{Settings: page.Settings{Listen: []string{"127.0.0.1:0"}, Key: filepath.Join(folder, "web.key")}, Program: web.Manager, Socket: socket})
+	p := page.New(a, page.Options{Config: page.Config{Listen: []string{"127.0.0.1:0"}, Key: filepath.Join(folder, "web.key")}, Program: web.Manager, Socket: socket})
 	p.Listen()
 	srv := p.Serve(t.Context())
 	defer srv.Close()

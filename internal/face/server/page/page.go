@@ -4,7 +4,7 @@
 // its own, with the rights of each session, and with the routes by which a user of the host
 // gets a link and ends sessions.
 //
-//	p := page.New(api, page.Options{Settings: page.Settings{Listen: []string{"127.0.0.1:7480"}, Key: "/var/lib/weir/web.key"}, Program: web.Agent})
+//	p := page.New(api, page.Options{Settings: page.Config{Listen: []string{"127.0.0.1:7480"}, Key: "/var/lib/weir/web.key"}, Program: web.Agent})
 //	p.Listen()
 //	srv := p.Serve(ctx)
 package page
@@ -31,8 +31,8 @@ import (
 	"weir/internal/face/web"
 )
 
-// Settings say where a page is served. The zero value means nowhere.
-type Settings struct {
+// Config says where a page is served. The zero value means nowhere.
+type Config struct {
 	Listen []string      // host:port, none = nowhere
 	TLS    tlsfile.Files // without them they must be on the loopback
 	Hosts  []string      // names by which browsers reach it, besides localhost and addresses
@@ -42,7 +42,7 @@ type Settings struct {
 
 // Options are the settings of a page and what it belongs to.
 type Options struct {
-	Settings
+	Config
 	Program web.Program
 	Socket  string // of the role change, for refusals
 	Group   string // that may use the socket besides root, "" = none
@@ -55,7 +55,7 @@ type Page struct {
 	opts     Options
 	api      *rest.API
 	log      *slog.Logger
-	ports    *rest.Ports
+	ports    *rest.TCPAddresses
 	sessions atomic.Pointer[web.Sessions] // nil until there is a key for their tokens
 
 	mu       sync.Mutex

@@ -21,7 +21,7 @@ import (
 // acceptable refuses a change of which something that was asked for does not come
 // into force. What labels and the configuration ask for besides is not the
 // caller's fault, unless the change is what makes it wrong.
-func (r Request) acceptable(before, after Decision) error {
+func (r ChangeRequest) acceptable(before, after Decision) error {
 	v, ok := after.Verdict(r.Key)
 	if !ok {
 		if v, ok = after.Group(r.Key); !ok {
@@ -49,7 +49,7 @@ func (r Request) acceptable(before, after Decision) error {
 }
 
 // takes refuses a change because of which the min of another will not fit at some time.
-func (r Request) takes(before, after Decision) error {
+func (r ChangeRequest) takes(before, after Decision) error {
 	for _, v := range after.all() {
 		for _, device := range slices.Sorted(maps.Keys(v.Refusals)) {
 			for _, err := range v.Refusals[device] {
@@ -69,7 +69,7 @@ func (r Request) takes(before, after Decision) error {
 
 // fault returns the error to answer with if the refused thing is one that the request asked
 // for, nil if it is not.
-func (r Request) fault(err error, link plan.Link, was, v Verdict, links int) error {
+func (r ChangeRequest) fault(err error, link plan.Link, was, v Verdict, links int) error {
 	device, prefix := link.Name(), "" // of fields
 	if link.Direction == policy.Ingress {
 		prefix = "ingress."
@@ -139,7 +139,7 @@ func (r Request) fault(err error, link plan.Link, was, v Verdict, links int) err
 
 // holdsMembers refuses a min or a max of a group that would take its members'
 // mins away.
-func (r Request) holdsMembers(before, after Decision, group Verdict) error {
+func (r ChangeRequest) holdsMembers(before, after Decision, group Verdict) error {
 	for _, device := range slices.Sorted(maps.Keys(after.Plans)) {
 		var floors []policy.Floor
 		for _, class := range before.Plans[device].Classes {
@@ -174,7 +174,7 @@ func (r Request) holdsMembers(before, after Decision, group Verdict) error {
 
 // notHeld returns the error for the first gap that the request asks for and does not accept,
 // nil if there is none.
-func (r Request) notHeld(v Verdict, existed bool) error {
+func (r ChangeRequest) notHeld(v Verdict, existed bool) error {
 	asked := map[string]string{} // values by the gap's field
 	for field := range r.Given {
 		asked[gapField(field)] = r.Given[gapField(field)] // "" for queues without a discipline

@@ -211,17 +211,17 @@ func (v *Verdict) withAllocated(p policy.Policy, link plan.Link) policy.Policy {
 
 // Allocate returns the request for an allocation, or for other pods or mins of one that there
 // is.
-func (d Decision) Allocate(a Allocation) (Request, error) {
+func (d Decision) Allocate(a Allocation) (ChangeRequest, error) {
 	a.Pods, a.Mins = slices.Sorted(slices.Values(a.Pods)), slices.Clone(a.Mins)
 	slices.SortFunc(a.Mins, func(x, y LinkMin) int { return cmp.Compare(x.Link, y.Link) })
 	if err := d.checkAllocation(a); err != nil {
-		return Request{}, err
+		return ChangeRequest{}, err
 	}
 	next := d.World.Clone()
 	next.Allocations = slices.DeleteFunc(next.Allocations, func(b Allocation) bool { return b.Name == a.Name })
 	next.Allocations = append(next.Allocations, a)
 	slices.SortFunc(next.Allocations, func(x, y Allocation) int { return cmp.Compare(x.Name, y.Name) })
-	return Request{World: next, Key: a.Key(), Why: "allocated for " + a.For, allocation: &a}, nil
+	return ChangeRequest{World: next, Key: a.Key(), Why: "allocated for " + a.For, allocation: &a}, nil
 }
 
 // checkAllocation refuses an allocation that is wrong in itself, or whose name is taken.
@@ -269,20 +269,20 @@ func (d Decision) checkAllocation(a Allocation) error {
 }
 
 // Release returns the request that ends an allocation.
-func (d Decision) Release(name string) (Request, error) {
+func (d Decision) Release(name string) (ChangeRequest, error) {
 	i := slices.IndexFunc(d.World.Allocations, func(a Allocation) bool { return a.Name == name })
 	if i < 0 {
-		return Request{}, &refusal.Error{Kind: refusal.Unknown, Field: "allocation", Value: name,
+		return ChangeRequest{}, &refusal.Error{Kind: refusal.Unknown, Field: "allocation", Value: name,
 			Msg: fmt.Sprintf("no allocation is called %q", name), Remedy: "GET /v1/allocations lists those that there are"}
 	}
 	next, gone := d.World.Clone(), d.World.Allocations[i]
 	next.Allocations = slices.Delete(next.Allocations, i, i+1)
-	return Request{World: next, Key: gone.Key(), Why: "released of " + gone.For}, nil
+	return ChangeRequest{World: next, Key: gone.Key(), Why: "released of " + gone.For}, nil
 }
 
 // allocatable refuses an allocation that would not be held on each of its links, or with which
 // another workload or group would lose a part of its policy.
-func (r Request) allocatable(before, after Decision) error {
+func (r ChangeRequest) allocatable(before, after Decision) error {
 	for _, m := range r.allocation.Mins {
 		if err := after.heldBack(*r.allocation, m); err != nil {
 			return err

@@ -39,7 +39,7 @@ func Decide(w World) Decision {
 			keys = append(keys, plan.ZoneKey(link.Name()))
 		}
 	}
-	d.World.Grants = map[string][]Grant{}
+	d.World.Grants = map[string][]AdmittedMin{}
 	d.World.Number = plan.NumberWithin(min(w.Config.Carrier().MaxClasses(), plan.ClassesOf(w.Config.Profile)), w.Number, append([]string{plan.HostKey}, keys...))
 	for _, found := range append([]discover.Workload{hostWorkload}, all...) {
 		d.Verdicts = append(d.Verdicts, judge(w, found, d.World.Number))
@@ -148,7 +148,7 @@ func Receives(d Decision) func(api.UsageRow) bool {
 
 // planLink plans one link, the workloads in the order of their admission. If it is
 // a port of a switch, the port says what the host's discipline is there.
-func (d *Decision) planLink(link plan.Link, grants []Grant, port *switchport.Port) {
+func (d *Decision) planLink(link plan.Link, grants []AdmittedMin, port *switchport.Port) {
 	order := d.seniority(link, grants)
 	ahead := forecast{zones: d.World.zoneClasses(link)}
 	if len(d.moments) > 1 {
@@ -188,7 +188,7 @@ func (d *Decision) planLink(link plan.Link, grants []Grant, port *switchport.Por
 		// A number without a class belongs to a workload that Build put with the host.
 		// And a group without a min of its own holds its members'.
 		if id, ok := d.World.Number[v.Key]; ok && mins[id] > 0 && most(d.moments, v, link, floor) != 0 {
-			d.World.Grants[link.Name()] = append(d.World.Grants[link.Name()], Grant{v.Key, mins[id]})
+			d.World.Grants[link.Name()] = append(d.World.Grants[link.Name()], AdmittedMin{v.Key, mins[id]})
 		}
 	}
 }
@@ -197,7 +197,7 @@ func (d *Decision) planLink(link plan.Link, grants []Grant, port *switchport.Por
 // they were granted, in the order in which they were; then those that ask for
 // more than that; then the others by their numbers. So no min is lost to
 // one that came, or was raised, later.
-func (d *Decision) seniority(link plan.Link, grants []Grant) []*Verdict {
+func (d *Decision) seniority(link plan.Link, grants []AdmittedMin) []*Verdict {
 	order := d.steered()
 	place := map[string]int{}
 	held := map[string]policy.Rate{}

@@ -73,7 +73,7 @@ func TestMinBesideAMistakeIsKept(t *testing.T) {
 
 // mins are grants by key. Their order may differ: a group whose own min has no room is granted
 // its members', and asks for more than that the next time.
-func mins(grants []Grant) map[string]policy.Rate {
+func mins(grants []AdmittedMin) map[string]policy.Rate {
 	all := map[string]policy.Rate{}
 	for _, g := range grants {
 		all[g.Key] = g.Min

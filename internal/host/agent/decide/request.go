@@ -20,9 +20,9 @@ import (
 	"weir/internal/host/discover"
 )
 
-// Request is a change that a user asks for: the world with the change in it. It is granted
+// ChangeRequest is a change that a user asks for: the world with the change in it. It is granted
 // as a whole or not at all.
-type Request struct {
+type ChangeRequest struct {
 	World World
 	Key   string            // of the workload or group that it is about
 	Given map[string]string // the fields that were asked for, as text
@@ -38,39 +38,39 @@ type Request struct {
 type settings struct{ from, to policy.Change }
 
 // Set returns the request that "weir set" makes for a workload.
-func (d Decision) Set(name string, change api.PolicyChange) (Request, error) {
+func (d Decision) Set(name string, change api.PolicyChange) (ChangeRequest, error) {
 	change, err := d.withQueue(name, change)
 	if err != nil {
-		return Request{}, err
+		return ChangeRequest{}, err
 	}
 	if err := change.Readable(); err != nil {
-		return Request{}, api.Mistake(err)
+		return ChangeRequest{}, api.Mistake(err)
 	}
 	if change.Empty() {
-		return Request{}, nothingToChange(policy.OnWorkload)
+		return ChangeRequest{}, nothingToChange(policy.OnWorkload)
 	}
 	v, err := d.Resolve(name)
 	if err != nil {
-		return Request{}, err
+		return ChangeRequest{}, err
 	}
 	if err := d.World.steersIngress(change, portless(v.Workload)); err != nil {
-		return Request{}, err
+		return ChangeRequest{}, err
 	}
 	if err := d.World.unknownZone(change.Change); err != nil {
-		return Request{}, api.Mistake(err)
+		return ChangeRequest{}, api.Mistake(err)
 	}
 	next := d.World.Clone()
 	given := change.Texts()
 	next.accept(v.Key, given, change.AcceptGaps, change.Reset)
 	if change.Asked {
 		put(&next.Asked, v.Key, over(next.Asked[v.Key], change))
-		return Request{World: next, Key: v.Key, Given: given, Why: "asked for it"}, nil
+		return ChangeRequest{World: next, Key: v.Key, Given: given, Why: "asked for it"}, nil
 	}
 	put(&next.Set, v.Key, over(next.Set[v.Key], change))
 	if change.Reset {
 		delete(next.Asked, v.Key)
 	}
-	return Request{World: next, Key: v.Key, Given: given, Why: "asked by weir set",
+	return ChangeRequest{World: next, Key: v.Key, Given: given, Why: "asked by weir set",
 		settings: &settings{d.World.Set[v.Key], next.Set[v.Key]}}, nil
 }
 
@@ -168,22 +168,22 @@ func reserveQueue(p policy.Policy, change policy.Change) (policy.Change, error) 
 }
 
 // SetGroup returns the request that "weir group set" makes.
-func (d Decision) SetGroup(name string, change api.GroupChange) (Request, error) {
+func (d Decision) SetGroup(name string, change api.GroupChange) (ChangeRequest, error) {
 	if err := policy.CheckGroupName(name); err != nil {
-		return Request{}, api.Mistake(err)
+		return ChangeRequest{}, api.Mistake(err)
 	}
 	if err := change.Readable(); err != nil {
-		return Request{}, api.Mistake(err)
+		return ChangeRequest{}, api.Mistake(err)
 	}
 	if err := d.World.unknownZone(change.Change); err != nil {
-		return Request{}, api.Mistake(err)
+		return ChangeRequest{}, api.Mistake(err)
 	}
 	if err := d.World.steersIngress(change.PolicyChange, false); err != nil {
-		return Request{}, err
+		return ChangeRequest{}, err
 	}
 	key := plan.GroupKey(name)
 	if _, exists := d.Group(key); exists && change.Empty() {
-		return Request{}, nothingToChange(policy.OnGroup)
+		return ChangeRequest{}, nothingToChange(policy.OnGroup)
 	}
 	next := d.World.Clone()
 	groups := &next.Groups
@@ -199,20 +199,20 @@ func (d Decision) SetGroup(name string, change api.GroupChange) (Request, error)
 	}
 	next.accept(key, map[string]string{"group": name}, change.AcceptGaps, change.Reset)
 	if change.Asked {
-		return Request{World: next, Key: key, Given: change.Texts(), Why: "asked for it"}, nil
+		return ChangeRequest{World: next, Key: key, Given: change.Texts(), Why: "asked for it"}, nil
 	}
-	return Request{World: next, Key: key, Given: change.Texts(), Why: "asked by weir group set",
+	return ChangeRequest{World: next, Key: key, Given: change.Texts(), Why: "asked by weir group set",
 		settings: &settings{d.World.Groups[name], next.Groups[name]}}, nil
 }
 
 // DeleteGroup returns the request that "weir group delete" makes.
-func (d Decision) DeleteGroup(name string) (Request, error) {
+func (d Decision) DeleteGroup(name string) (ChangeRequest, error) {
 	v, err := d.ResolveGroup(name)
 	if err != nil {
-		return Request{}, err
+		return ChangeRequest{}, err
 	}
-	refuse := func(msg, remedy string) (Request, error) {
-		return Request{}, &refusal.Error{Kind: refusal.Conflict, Field: "group", Value: name, Msg: msg, Remedy: remedy}
+	refuse := func(msg, remedy string) (ChangeRequest, error) {
+		return ChangeRequest{}, &refusal.Error{Kind: refusal.Conflict, Field: "group", Value: name, Msg: msg, Remedy: remedy}
 	}
 	if _, configured := d.World.configured(name); configured {
 		return refuse(name+" is in the configuration", "take it out of groups: in "+d.World.Config.Path)
@@ -232,7 +232,7 @@ func (d Decision) DeleteGroup(name string) (Request, error) {
 	delete(next.Groups, name)
 	delete(next.AskedGroups, name)
 	delete(next.Accepted, v.Key)
-	return Request{World: next, Key: v.Key, Why: "asked by weir group delete"}, nil
+	return ChangeRequest{World: next, Key: v.Key, Why: "asked by weir group delete"}, nil
 }
 
 // ResolveGroup finds a group by its name. The error is a *refusal.Error.
@@ -284,18 +284,18 @@ func (w World) attachedAt(at config.Attachment) int {
 
 // Attach returns the request that "weir attach" makes, with a policy. The devices and
 // cgroups are those that the attachment's source finds now.
-func (d Decision) Attach(at config.Attachment, change api.PolicyChange, devices []discover.Device, cgroups []string) (Request, error) {
+func (d Decision) Attach(at config.Attachment, change api.PolicyChange, devices []discover.Device, cgroups []string) (ChangeRequest, error) {
 	if err := d.owned(at, devices, cgroups); err != nil {
-		return Request{}, err
+		return ChangeRequest{}, err
 	}
 	if err := change.Readable(); err != nil {
-		return Request{}, api.Mistake(err)
+		return ChangeRequest{}, api.Mistake(err)
 	}
 	if err := d.World.steersIngress(change, at.Netns == "" && (at.Unit != "" || at.Cgroup != "")); err != nil {
-		return Request{}, err
+		return ChangeRequest{}, err
 	}
 	if err := d.World.unknownZone(change.Change); err != nil {
-		return Request{}, api.Mistake(err)
+		return ChangeRequest{}, api.Mistake(err)
 	}
 	w, given, next := Attached(at, devices), change.Texts(), d.World.Clone()
 	if i := next.attachedAt(at); i >= 0 { // a pod, see Again; what its source saw stays until it reports
@@ -319,18 +319,18 @@ func (d Decision) Attach(at config.Attachment, change api.PolicyChange, devices 
 		put(layers, w.Key, change.Change)
 	}
 	next.accept(w.Key, given, change.AcceptGaps, true)
-	return Request{World: next, Key: w.Key, Given: given, Why: "asked by weir attach"}, nil
+	return ChangeRequest{World: next, Key: w.Key, Given: given, Why: "asked by weir attach"}, nil
 }
 
 // Detach returns the request that "weir detach" makes, and the attachment that it ends.
-func (d Decision) Detach(name string) (Request, config.Attachment, error) {
+func (d Decision) Detach(name string) (ChangeRequest, config.Attachment, error) {
 	v, err := d.Resolve(name)
 	if err != nil {
-		return Request{}, config.Attachment{}, err
+		return ChangeRequest{}, config.Attachment{}, err
 	}
 	i := slices.IndexFunc(d.World.Attached, func(at config.Attachment) bool { return WorkloadOf(at).Key == v.Key })
 	if i < 0 {
-		return Request{}, config.Attachment{}, d.World.notAttached(v.Workload)
+		return ChangeRequest{}, config.Attachment{}, d.World.notAttached(v.Workload)
 	}
 	at, next := d.World.Attached[i], d.World.Clone()
 	next.Attached = slices.Delete(next.Attached, i, i+1)
@@ -339,7 +339,7 @@ func (d Decision) Detach(name string) (Request, config.Attachment, error) {
 	} else {
 		next.forget(v.Key)
 	}
-	return Request{World: next, Key: v.Key, Why: "asked by weir detach"}, at, nil
+	return ChangeRequest{World: next, Key: v.Key, Why: "asked by weir detach"}, at, nil
 }
 
 func (w World) notAttached(found discover.Workload) error {
@@ -366,7 +366,7 @@ type Outcome struct {
 
 // Try decides about a request. It refuses one of which something that was asked for would
 // not come into force; the error is a *refusal.Error.
-func (d Decision) Try(r Request) (Outcome, error) {
+func (d Decision) Try(r ChangeRequest) (Outcome, error) {
 	after := Decide(r.World)
 	if r.allocation != nil {
 		if err := r.allocatable(d, after); err != nil {

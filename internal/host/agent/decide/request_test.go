@@ -36,34 +36,34 @@ func tenants(t *testing.T) Decision {
 }
 
 // ask is a request as a user makes it.
-type ask func(Decision) (Request, error)
+type ask func(Decision) (ChangeRequest, error)
 
 func set(name string, pairs ...string) ask {
-	return func(d Decision) (Request, error) { return d.Set(name, apitest.Change(pairs...)) }
+	return func(d Decision) (ChangeRequest, error) { return d.Set(name, apitest.Change(pairs...)) }
 }
 
 func setGroup(name string, pairs ...string) ask {
-	return func(d Decision) (Request, error) {
+	return func(d Decision) (ChangeRequest, error) {
 		return d.SetGroup(name, api.GroupChange{PolicyChange: apitest.Change(pairs...)})
 	}
 }
 
 func deleteGroup(name string) ask {
-	return func(d Decision) (Request, error) { return d.DeleteGroup(name) }
+	return func(d Decision) (ChangeRequest, error) { return d.DeleteGroup(name) }
 }
 
 // attach asks for an attachment of which the source finds a device with an index.
 func attach(at config.Attachment, device string, ifindex int, pairs ...string) ask {
-	return func(d Decision) (Request, error) {
+	return func(d Decision) (ChangeRequest, error) {
 		if err := d.CheckAttachment(at); err != nil {
-			return Request{}, err
+			return ChangeRequest{}, err
 		}
 		return d.Attach(at, apitest.Change(pairs...), []discover.Device{{Name: device, Ifindex: ifindex}}, nil)
 	}
 }
 
 func detach(name string) ask {
-	return func(d Decision) (Request, error) { r, _, err := d.Detach(name); return r, err }
+	return func(d Decision) (ChangeRequest, error) { r, _, err := d.Detach(name); return r, err }
 }
 
 // What cannot be granted is refused with its kind, the numbers and what to do.
@@ -84,7 +84,7 @@ func TestRefusedRequests(t *testing.T) {
 		{"no such group", set("big", "group", "tennant"), refusal.Invalid, "no such group | weir group set tennant"},
 		{"min above max", set("web", "max", "10mbit"), refusal.Invalid, "max"},
 		{"ingress that no link steers", set("web", "ingress.max", "10mbit"), refusal.Invalid, "no link's ingress is steered"},
-		{"a queue that is not there", func(d Decision) (Request, error) {
+		{"a queue that is not there", func(d Decision) (ChangeRequest, error) {
 			c := apitest.Change("reserve", "1mbit")
 			c.ReserveQueue = "voice"
 			return d.Set("web", c)
@@ -140,7 +140,7 @@ func TestGrantedRequests(t *testing.T) {
 		{"a group's max", setGroup("tenant", "max", "35mbit"), dataplane.Abilities{}, "tenant", "weight 1 min 35 Mbit/s max 35 Mbit/s", nil, nil},
 		{"an attachment", attach(config.Attachment{Name: "x", Netns: "y"}, "v", 99, "min", "15mbit"), dataplane.Abilities{}, "x", "weight 1 min 15 Mbit/s", nil, nil},
 		{"the end of one", detach("lab"), dataplane.Abilities{}, "lab", "nothing", nil, nil},
-		{"what a backend lacks and is accepted", func(d Decision) (Request, error) {
+		{"what a backend lacks and is accepted", func(d Decision) (ChangeRequest, error) {
 			return d.Set("big", apitest.Accepting(apitest.Change("limit_bytes", "30000"), true))
 		}, htb, "big", "weight 1 min 50 Mbit/s limit 0/30000", nil, map[string]string{"limit_bytes": "30000"}},
 	} {

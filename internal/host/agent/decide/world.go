@@ -44,9 +44,9 @@ type World struct {
 	// Quotas is how far workloads and groups with a quota have come, by key. It is replaced,
 	// never changed in place.
 	Quotas map[string]quota.Standing
-	Number map[string]plan.ClassID // by key, also of workloads that are gone
-	Grants map[string][]Grant      // by link, in the order of admission
-	Tuned  map[string]Tuned        // what was set about controllers, by key; nothing follows from it here
+	Number map[string]plan.ClassID  // by key, also of workloads that are gone
+	Grants map[string][]AdmittedMin // by link, in the order of admission
+	Tuned  map[string]Tuned         // what was set about controllers, by key; nothing follows from it here
 	// Accepted are the fields that were asked for by --accept-gaps, by key.
 	Accepted map[string][]string
 	// Paths is where the packets of workloads are taken, and what of them does not meet the links. It
@@ -75,8 +75,8 @@ func (w World) Clone() World {
 	return w
 }
 
-// Grant is a min that a link has admitted.
-type Grant struct {
+// AdmittedMin is a min that a link has admitted.
+type AdmittedMin struct {
 	Key string      `json:"key"`
 	Min policy.Rate `json:"min_bps"`
 }

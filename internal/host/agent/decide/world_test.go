@@ -15,13 +15,13 @@ import (
 
 // remembering is a world that remembers everything that there is to remember of the keys.
 func remembering(keys ...string) World {
-	w := World{Set: map[string]policy.Change{}, Number: map[string]plan.ClassID{}, Grants: map[string][]Grant{},
+	w := World{Set: map[string]policy.Change{}, Number: map[string]plan.ClassID{}, Grants: map[string][]AdmittedMin{},
 		Tuned: map[string]Tuned{}, Accepted: map[string][]string{}}
 	for i, key := range keys {
 		w.Found = append(w.Found, discover.Workload{Key: key, Name: key})
 		w.Set[key] = policy.MustChange("weight", "3")
 		w.Number[key] = plan.ClassID(i + 1)
-		w.Grants["eth0"] = append(w.Grants["eth0"], Grant{Key: key, Min: 1e6})
+		w.Grants["eth0"] = append(w.Grants["eth0"], AdmittedMin{Key: key, Min: 1e6})
 		w.Tuned[key] = Tuned{Frozen: true}
 		w.Accepted[key] = []string{"group"}
 	}

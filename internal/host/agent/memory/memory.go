@@ -58,7 +58,7 @@ type State struct {
 	// with them while no agent runs.
 	Numbers map[string]plan.ClassID `json:"numbers"`
 	// Grants are the mins in force, by link, in the order of their admission.
-	Grants map[string][]decide.Grant `json:"grants"`
+	Grants map[string][]decide.AdmittedMin `json:"grants"`
 	// Tuned is what was set about the controllers of workloads, by key.
 	Tuned map[string]decide.Tuned `json:"tuned,omitempty"`
 	// Accepted are the fields that were asked for by --accept-gaps, by key.
@@ -127,19 +127,19 @@ func (k State) World(c config.Config) decide.World {
 	return w
 }
 
-// File is a state.json.
-type File struct {
+// StateFile is a state.json.
+type StateFile struct {
 	path string
 	last []byte // as it is on the disk
 }
 
 // NewFile returns the file in a folder, which need not exist.
-func NewFile(dir string) *File { return &File{path: filepath.Join(dir, "state.json")} }
+func NewFile(dir string) *StateFile { return &StateFile{path: filepath.Join(dir, "state.json")} }
 
 // Load reads the file. One that cannot be understood is moved aside, with a line
 // in the log, and the agent begins anew: a damaged file must not keep a host
 // from being steered.
-func (s *File) Load(log *slog.Logger) (State, error) {
+func (s *StateFile) Load(log *slog.Logger) (State, error) {
 	text, err := safepath.ReadFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return State{}, nil
@@ -207,7 +207,7 @@ func (k *State) annotations() {
 
 // Save writes the file if it differs from the one on the disk, in such a way
 // that after a power cut either the old or the new one is there, whole.
-func (s *File) Save(k State) error {
+func (s *StateFile) Save(k State) error {
 	k.Version = stateVersion
 	text, err := json.MarshalIndent(k, "", "  ")
 	if err != nil {

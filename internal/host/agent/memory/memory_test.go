@@ -25,7 +25,7 @@ import (
 
 func TestStore(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	write := func(t *testing.T, text string) *File {
+	write := func(t *testing.T, text string) *StateFile {
 		s := NewFile(t.TempDir())
 		if err := os.WriteFile(s.path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestStore(t *testing.T) {
 		want := State{
 			Set:     map[string]policy.Change{"docker:web": policy.MustChange("weight", "3", "min", "none", "max", "20mbit")},
 			Numbers: map[string]plan.ClassID{"docker:web": 7},
-			Grants:  map[string][]decide.Grant{"eth0": {{Key: "docker:web", Min: 5e6}}},
+			Grants:  map[string][]decide.AdmittedMin{"eth0": {{Key: "docker:web", Min: 5e6}}},
 			Seen:    map[string][]Workload{"docker": {{Key: "docker:web", Name: "web", Devices: []Device{{Name: "veth1", Ifindex: 4}, {Name: "veth2", Ifindex: 5}}}}},
 		}
 		if err := s.Save(want); err != nil {

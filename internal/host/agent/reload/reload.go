@@ -21,21 +21,21 @@ import (
 	"weir/internal/config"
 )
 
-// File is what became of the file since the agent was started.
-type File struct {
+// FileStatus is what became of the file since the agent was started.
+type FileStatus struct {
 	api.Reloads
 	Wrong string   // the mistake in the file on the disk, "" = none
 	Late  []string // settings of the file that count from the next start of the agent on
 }
 
 // Succeeded notes that the file is in force.
-func (f *File) Succeeded(now time.Time) {
+func (f *FileStatus) Succeeded(now time.Time) {
 	f.OK++
 	f.LastOK, f.Wrong = now.UTC(), ""
 }
 
 // Failed notes a bad file, and reports whether that is news.
-func (f *File) Failed(err error) (news bool) {
+func (f *FileStatus) Failed(err error) (news bool) {
 	f.Reloads.Failed++
 	news = f.Wrong != err.Error()
 	f.Wrong = err.Error()

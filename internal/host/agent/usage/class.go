@@ -47,7 +47,7 @@ type Queue struct {
 
 // measure compares two snapshots of a link. A class that is in the later one
 // only, or whose counters went back (it was made anew), counts from zero.
-func measure(before, after dataplane.Snapshot) map[plan.ClassID]Class {
+func measure(before, after dataplane.LinkCounters) map[plan.ClassID]Class {
 	seconds := after.At.Sub(before.At).Seconds()
 	first := before.At.IsZero() || seconds <= 0
 	used := make(map[plan.ClassID]Class, len(after.Classes))

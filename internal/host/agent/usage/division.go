@@ -23,7 +23,7 @@ type Division struct {
 
 // Between measures what each class of a link did between two snapshots of its counters, and
 // divides the link accordingly.
-func Between(state plan.State, before, after dataplane.Snapshot) Division {
+func Between(state plan.State, before, after dataplane.LinkCounters) Division {
 	used := measure(before, after)
 	addGroups(state, used)
 	return divide(state, used)

@@ -12,8 +12,8 @@ import (
 )
 
 func TestMeasure(t *testing.T) {
-	at := func(second int, c dataplane.Counters) dataplane.Snapshot {
-		return dataplane.Snapshot{At: begun.Add(time.Duration(second) * time.Second), Classes: map[plan.ClassID]dataplane.Counters{1: c}}
+	at := func(second int, c dataplane.Counters) dataplane.LinkCounters {
+		return dataplane.LinkCounters{At: begun.Add(time.Duration(second) * time.Second), Classes: map[plan.ClassID]dataplane.Counters{1: c}}
 	}
 	sent := func(bytes, backlog uint64, drops ...uint64) dataplane.Counters {
 		c := dataplane.Counters{SentBytes: bytes, EnqueuedBytes: bytes + backlog*1000, BacklogPackets: backlog, BacklogBytes: backlog * 1000, Drops: map[string]uint64{}}
@@ -24,10 +24,10 @@ func TestMeasure(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name          string
-		before, after dataplane.Snapshot
+		before, after dataplane.LinkCounters
 		want          Class
 	}{
-		{"the first look tells nothing", dataplane.Snapshot{}, at(1, sent(5000, 3)), Class{}},
+		{"the first look tells nothing", dataplane.LinkCounters{}, at(1, sent(5000, 3)), Class{}},
 		{"idle", at(1, sent(5000, 0)), at(2, sent(5000, 0)), Class{}},
 		{"content", at(1, sent(0, 0)), at(3, sent(5000, 0)), Class{Rate: 20000, Offered: 20000}},
 		{"backlog", at(1, sent(0, 0)), at(2, sent(5000, 2)), Class{Rate: 40000, Offered: 56000, Hungry: true}},
@@ -35,7 +35,7 @@ func TestMeasure(t *testing.T) {
 		{"a packet at both looks", at(1, sent(0, 1)), at(2, sent(5000, 1)), Class{Rate: 40000, Offered: 40000, Hungry: true}},
 		{"drops", at(1, sent(0, 0, 1, 2)), at(2, sent(5000, 0, 4, 3)), Class{Rate: 40000, Offered: 40000, DropsPerSecond: 4, Hungry: true}},
 		{"made anew", at(1, sent(9000, 0, 7)), at(2, sent(5000, 0)), Class{Rate: 40000, Offered: 40000}},
-		{"new", dataplane.Snapshot{At: begun}, at(1, sent(5000, 0)), Class{Rate: 40000, Offered: 40000}},
+		{"new", dataplane.LinkCounters{At: begun}, at(1, sent(5000, 0)), Class{Rate: 40000, Offered: 40000}},
 		{"clock stood still", at(1, sent(0, 0)), at(1, sent(5000, 0)), Class{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

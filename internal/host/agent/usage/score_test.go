@@ -31,13 +31,13 @@ func (b bench) scored(seconds []second) (one, two *api.Score) {
 	state := plan.State{Link: plan.Link{Device: "eth0", Capacity: 100e6}, Classes: []plan.Class{{ID: 1, Weight: 1, Min: b.min}, {ID: 2, Weight: 1}}}
 	var scores Scores
 	var before Division
-	last := dataplane.Snapshot{At: begun, Classes: map[plan.ClassID]dataplane.Counters{1: {}, 2: {}}, WaitsWhole: !b.certain}
+	last := dataplane.LinkCounters{At: begun, Classes: map[plan.ClassID]dataplane.Counters{1: {}, 2: {}}, WaitsWhole: !b.certain}
 	for i, s := range seconds {
 		if b.change != nil {
 			state.Classes = append([]plan.Class(nil), state.Classes...)
 			b.change(i, &state)
 		}
-		next := dataplane.Snapshot{At: last.At.Add(time.Second), WaitsWhole: !b.certain, Classes: map[plan.ClassID]dataplane.Counters{
+		next := dataplane.LinkCounters{At: last.At.Add(time.Second), WaitsWhole: !b.certain, Classes: map[plan.ClassID]dataplane.Counters{
 			1: after(last.Classes[1], s), 2: after(last.Classes[2], full(100-s.rate))}}
 		now := Between(state, last, next)
 		scores.Add(next.At, before, now)

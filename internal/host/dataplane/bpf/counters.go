@@ -13,18 +13,18 @@ import (
 )
 
 // Counters reads every class that exists.
-func (b *Backend) Counters() (dataplane.Snapshot, error) {
+func (b *Backend) Counters() (dataplane.LinkCounters, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.obj == nil || time.Since(b.seen) > justNow {
 		if err := b.find(); err != nil {
-			return dataplane.Snapshot{}, err
+			return dataplane.LinkCounters{}, err
 		}
 	}
 	if b.obj == nil {
-		return dataplane.Snapshot{}, fmt.Errorf("%s does not have Weir's qdisc", b.device)
+		return dataplane.LinkCounters{}, fmt.Errorf("%s does not have Weir's qdisc", b.device)
 	}
-	snap := dataplane.Snapshot{At: time.Now(), WaitsWhole: true}
+	snap := dataplane.LinkCounters{At: time.Now(), WaitsWhole: true}
 	var err error
 	if snap.Leaving, err = b.sent.read(b.obj, b.have); err != nil {
 		return snap, err

@@ -341,18 +341,18 @@ func (b *backend) State() (plan.State, error) {
 	return clone(d.state), nil
 }
 
-func (b *backend) Counters() (dataplane.Snapshot, error) {
+func (b *backend) Counters() (dataplane.LinkCounters, error) {
 	b.kernel.mu.Lock()
 	defer b.kernel.mu.Unlock()
 	d, err := b.kernel.find(b.name)
 	if err != nil {
-		return dataplane.Snapshot{}, err
+		return dataplane.LinkCounters{}, err
 	}
 	classes := map[plan.ClassID]dataplane.Counters{}
 	for _, class := range d.state.Classes {
 		classes[class.ID] = d.counters[class.ID]
 	}
-	snapshot := dataplane.Snapshot{At: time.Now(), Classes: classes, Leaving: d.gone, Sent: d.sent}
+	snapshot := dataplane.LinkCounters{At: time.Now(), Classes: classes, Leaving: d.gone, Sent: d.sent}
 	d.gone = nil
 	return snapshot, nil
 }

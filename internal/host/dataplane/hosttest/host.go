@@ -103,7 +103,7 @@ func (h *Host) Set(b dataplane.Backend, s plan.State) {
 }
 
 // Counters asks a backend.
-func (h *Host) Counters(b dataplane.Backend) dataplane.Snapshot {
+func (h *Host) Counters(b dataplane.Backend) dataplane.LinkCounters {
 	h.T.Helper()
 	s, err := b.Counters()
 	if err != nil {

@@ -76,7 +76,7 @@ type Backend struct {
 	inward   dataplane.Inward  // that inner was opened with
 	next     chan struct{}     // closed when inner is another one
 	networks []netip.Prefix    // of the link, as area has them
-	area     *dataplane.Area
+	area     *dataplane.CompiledArea
 	zones    mark.Zones // of a zone's egress
 	zone     mark.Zone
 }
@@ -319,11 +319,11 @@ func (b *Backend) State() (plan.State, error) {
 }
 
 // Counters reads every class.
-func (b *Backend) Counters() (dataplane.Snapshot, error) {
+func (b *Backend) Counters() (dataplane.LinkCounters, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.inner == nil {
-		return dataplane.Snapshot{}, nil
+		return dataplane.LinkCounters{}, nil
 	}
 	return b.inner.Counters()
 }

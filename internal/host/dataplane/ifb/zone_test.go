@@ -98,9 +98,9 @@ func TestWhatLeavesForAZone(t *testing.T) {
 			{"the host to the zone", b.Netns.Run, wanAt, [4]uint64{0, 0, 0, 40}, [4]uint64{40, 0, 0, 0}},
 			{"the host to the rest", b.Netns.Run, "10.77.0.254", [4]uint64{40, 0, 0, 0}, [4]uint64{}},
 		} {
-			before := [2]dataplane.Snapshot{b.Counters(root), b.Counters(behind)}
+			before := [2]dataplane.LinkCounters{b.Counters(root), b.Counters(behind)}
 			c.ping("ping", "-q", "-c", "40", "-i", "0.01", c.address)
-			after := [2]dataplane.Snapshot{b.Counters(root), b.Counters(behind)}
+			after := [2]dataplane.LinkCounters{b.Counters(root), b.Counters(behind)}
 			for i, want := range [2][4]uint64{c.atLink, c.inZone} {
 				for k, id := range ids {
 					got := after[i].Classes[id].SentPackets - before[i].Classes[id].SentPackets

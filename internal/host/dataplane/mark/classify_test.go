@@ -401,10 +401,10 @@ var (
 func (r source) match() classify.Match {
 	for {
 		var m classify.Match
-		ports := func() (list []classify.Ports) {
+		ports := func() (list []classify.PortRange) {
 			for range 1 + r.IntN(2) {
 				low := r.port()
-				list = append(list, classify.Ports{First: low, Last: low + uint16(r.pick(0, 0, 3, 30000))})
+				list = append(list, classify.PortRange{First: low, Last: low + uint16(r.pick(0, 0, 3, 30000))})
 			}
 			return list
 		}

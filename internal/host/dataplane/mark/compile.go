@@ -91,8 +91,8 @@ type program struct {
 	rules []classifyWeirRule
 	late  map[uint32]classifyWeirLateClass // by class
 	owner []owner
-	in    classifyWeirInward // of classifyProgWeirRulesIn and classifyProgWeirRulesZone
-	area  *dataplane.Area    // of the same; nil = everybody's packets
+	in    classifyWeirInward      // of classifyProgWeirRulesIn and classifyProgWeirRulesZone
+	area  *dataplane.CompiledArea // of the same; nil = everybody's packets
 	// running returns the same program where the kernel runs it elsewhere; nil = it does not.
 	running func() *ebpf.Program
 }
@@ -200,7 +200,7 @@ func kernelRule(r classify.Rule) classifyWeirRule {
 		fact(classifyWeirFactWEIR_FACT_TAGGED, 1, 1)
 		fact(classifyWeirFactWEIR_FACT_VLAN, 0xfff, uint64(r.VLAN.Value))
 	}
-	ports := func(o classify.Opt[classify.Ports], test classifyWeirTest) (first, span uint16) {
+	ports := func(o classify.Opt[classify.PortRange], test classifyWeirTest) (first, span uint16) {
 		if !o.Given {
 			return 0, 0
 		}

@@ -21,7 +21,7 @@ type Zone struct {
 	IFB   int          // index of the device, or of a pair's first end
 	Back  int          // index of its second end; 0 = it is an IFB
 	Class plan.ClassID // of the zone on the link
-	Area  *dataplane.Area
+	Area  *dataplane.CompiledArea
 }
 
 // Zones carries what leaves by links for their zones to the zones' IFBs.

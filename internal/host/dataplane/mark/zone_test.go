@@ -22,7 +22,7 @@ import (
 )
 
 // zoneProgram loads the program of an area: that of a link, or that of a port.
-func zoneProgram(t testing.TB, name string, area *dataplane.Area) *ebpf.Program {
+func zoneProgram(t testing.TB, name string, area *dataplane.CompiledArea) *ebpf.Program {
 	t.Helper()
 	p, err := compile(name, 5, plan.Carrier{}, Marking{}, ethernetHeader)
 	if err != nil {
@@ -38,7 +38,7 @@ func zoneProgram(t testing.TB, name string, area *dataplane.Area) *ebpf.Program 
 }
 
 // someArea makes an area of random prefixes, of which about half are out of it.
-func someArea(t testing.TB, random *rand.Rand, prefixes int) *dataplane.Area {
+func someArea(t testing.TB, random *rand.Rand, prefixes int) *dataplane.CompiledArea {
 	t.Helper()
 	var a zone.Area
 	for range prefixes {
@@ -151,7 +151,7 @@ func TestLargeZoneLoads(t *testing.T) {
 }
 
 // tenThousand makes an area of 10,000 prefixes, as a list of a content network has.
-func tenThousand(t testing.TB) *dataplane.Area {
+func tenThousand(t testing.TB) *dataplane.CompiledArea {
 	t.Helper()
 	random := rand.New(rand.NewPCG(5, 6))
 	var a zone.Area
@@ -186,7 +186,7 @@ func BenchmarkZones(b *testing.B) {
 		addr := netip.MustParseAddr(text)
 		return framed(addr, addr, 0)
 	}
-	measure := func(area *dataplane.Area, packet []byte) time.Duration {
+	measure := func(area *dataplane.CompiledArea, packet []byte) time.Duration {
 		prog := zoneProgram(b, classifyProgWeirRulesZone, area)
 		least := time.Hour
 		for range 20 {
@@ -202,7 +202,7 @@ func BenchmarkZones(b *testing.B) {
 	var none time.Duration            // what the row before took
 	for _, bench := range []struct {
 		name   string
-		area   *dataplane.Area
+		area   *dataplane.CompiledArea
 		packet []byte
 	}{
 		{"warm", everybody, far("192.0.2.1")},

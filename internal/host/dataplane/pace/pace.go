@@ -36,8 +36,8 @@ type ID struct {
 	Queue int // from 0, or Whole
 }
 
-// Settings are how a loop works. The zero Options are right.
-type Settings struct {
+// Options are how a loop works. The zero Options are right.
+type Options struct {
 	Gains  control.Gains // zero = control.Default
 	Frozen bool
 	// Open is without feedback: packets leave at the reserved rate on the wire, as in
@@ -50,7 +50,7 @@ type Settings struct {
 	Summed bool
 }
 
-func (s Settings) gains() control.Gains {
+func (s Options) gains() control.Gains {
 	if s.Gains == (control.Gains{}) {
 		return control.Default
 	}
@@ -72,7 +72,7 @@ type Loop struct {
 	Controller *control.Controller
 	Monitor    control.Monitor
 	Held       bool // an experiment runs with it: Follow leaves it frozen
-	settings   Settings
+	settings   Options
 	before     dataplane.QueueCounters // of the last step
 	backlogged bool                    // a packet waited at the last step
 	seen       bool
@@ -81,7 +81,7 @@ type Loop struct {
 // Pacer has the loops of one link. Make it by New.
 type Pacer struct {
 	direction policy.Direction
-	settings  func(workload, queue string) Settings
+	settings  func(workload, queue string) Options
 	loops     map[ID]*Loop
 	link      plan.Link
 	readAt    time.Time
@@ -89,9 +89,9 @@ type Pacer struct {
 
 // New makes a Pacer without loops. settings are those of a workload, or of one of
 // its queues ("" is the workload itself); nil = all zero.
-func New(direction policy.Direction, settings func(workload, queue string) Settings) *Pacer {
+func New(direction policy.Direction, settings func(workload, queue string) Options) *Pacer {
 	if settings == nil {
-		settings = func(string, string) Settings { return Settings{} }
+		settings = func(string, string) Options { return Options{} }
 	}
 	return &Pacer{direction: direction, settings: settings, loops: map[ID]*Loop{}}
 }
@@ -171,7 +171,7 @@ func (p *Pacer) follow(id ID, c plan.Class, queue string, reserve policy.Rate, i
 
 // bounds of what may leave on the wire: never less than the payload itself, never
 // more than the link and the workload's max let through.
-func (p *Pacer) bounds(c plan.Class, reserve policy.Rate, s Settings) control.Bounds {
+func (p *Pacer) bounds(c plan.Class, reserve policy.Rate, s Options) control.Bounds {
 	b := control.Bounds{Least: float64(reserve), Most: min(mostRatio*float64(reserve), float64(p.link.Capacity))}
 	if c.Max != 0 {
 		b.Most = min(b.Most, float64(c.Max))
@@ -232,7 +232,7 @@ type Measured struct {
 }
 
 // Step lets every loop act on what was counted since the last step.
-func (p *Pacer) Step(snap dataplane.Snapshot, m Measured) {
+func (p *Pacer) Step(snap dataplane.LinkCounters, m Measured) {
 	seconds := snap.At.Sub(p.readAt).Seconds()
 	first := p.readAt.IsZero() || seconds <= 0
 	p.readAt = snap.At
@@ -264,7 +264,7 @@ func (p *Pacer) Step(snap dataplane.Snapshot, m Measured) {
 }
 
 // counters are those of the loop's class or queue.
-func (l *Loop) counters(snap dataplane.Snapshot) (dataplane.QueueCounters, bool) {
+func (l *Loop) counters(snap dataplane.LinkCounters) (dataplane.QueueCounters, bool) {
 	c, ok := snap.Classes[l.Class]
 	if l.Queue != Whole {
 		if l.Queue >= len(c.Queues) {

@@ -32,11 +32,11 @@ type world struct {
 	drops float64 // part of the offered packets
 }
 
-func newWorld(t *testing.T, direction policy.Direction, p policy.Policy, settings Settings) *world {
+func newWorld(t *testing.T, direction policy.Direction, p policy.Policy, settings Options) *world {
 	t.Helper()
 	w := &world{t: t, at: time.Unix(1e9, 0)}
 	w.plan(p)
-	w.pacer = New(direction, func(string, string) Settings { return settings })
+	w.pacer = New(direction, func(string, string) Options { return settings })
 	w.pacer.Follow(w.want)
 	return w
 }
@@ -85,7 +85,7 @@ func (w *world) second() {
 	if len(class.Queues) > 0 {
 		w.c.Queues = []dataplane.QueueCounters{{EnqueuedBytes: w.c.EnqueuedBytes, SentBytes: w.c.SentBytes, BacklogPackets: 9}, {}}
 	}
-	w.pacer.Step(dataplane.Snapshot{At: w.at, Classes: map[plan.ClassID]dataplane.Counters{1: w.c}},
+	w.pacer.Step(dataplane.LinkCounters{At: w.at, Classes: map[plan.ClassID]dataplane.Counters{1: w.c}},
 		Measured{At: w.at, Readings: map[plan.ClassID]goodput.Reading{1: w.r}})
 }
 
@@ -101,7 +101,7 @@ func near(got, want, part float64) bool { return math.Abs(got-want) <= part*want
 // TestHoldsGoodput: of a class or a queue, TCP or UDP, in both directions.
 func TestHoldsGoodput(t *testing.T) {
 	queue := policy.Policy{Weight: 1, Discipline: discipline.CBWFQ, Queues: []policy.Queue{
-		{Name: "a", Reserve: policy.Amount{Rate: 10 * mega}, Match: []classify.Match{{UDP: []classify.Ports{{First: 1, Last: 1}}}}}, {Name: "b"}}}
+		{Name: "a", Reserve: policy.Amount{Rate: 10 * mega}, Match: []classify.Match{{UDP: []classify.PortRange{{First: 1, Last: 1}}}}}, {Name: "b"}}}
 	for _, tt := range []struct {
 		name      string
 		direction policy.Direction
@@ -116,7 +116,7 @@ func TestHoldsGoodput(t *testing.T) {
 		{"a queue", policy.Egress, queue, func(w *world) { w.again = true }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t, tt.direction, tt.p, Settings{})
+			w := newWorld(t, tt.direction, tt.p, Options{})
 			tt.change(w)
 			st := w.run(12)
 			if st.Mode != control.Settled || !near(st.Goodput, 10*mega, 0.005) {
@@ -131,7 +131,7 @@ func TestHoldsGoodput(t *testing.T) {
 
 // TestFollow: a new target is met at once; what has no reservation has no loop.
 func TestFollow(t *testing.T) {
-	w := newWorld(t, policy.Egress, reserve(10*mega), Settings{})
+	w := newWorld(t, policy.Egress, reserve(10*mega), Options{})
 	w.again = true
 	before := w.run(10)
 	w.plan(reserve(20 * mega))
@@ -154,16 +154,16 @@ func TestFollow(t *testing.T) {
 
 // TestAdopt: an agent that starts again goes on where the last one was.
 func TestAdopt(t *testing.T) {
-	w := newWorld(t, policy.Egress, reserve(10*mega), Settings{})
+	w := newWorld(t, policy.Egress, reserve(10*mega), Options{})
 	w.again = true
 	w.run(10)
 	left := w.pacer.Paced(w.want)
-	next := newWorld(t, policy.Egress, reserve(10*mega), Settings{})
+	next := newWorld(t, policy.Egress, reserve(10*mega), Options{})
 	next.pacer.Adopt(left)
 	if got := next.pacer.Paced(next.want); !got.Classes[1].Equal(left.Classes[1]) {
 		t.Errorf("adopted %v of %v", got.Classes[1].Interval, left.Classes[1].Interval)
 	}
-	half := newWorld(t, policy.Egress, reserve(5*mega), Settings{})
+	half := newWorld(t, policy.Egress, reserve(5*mega), Options{})
 	half.pacer.Adopt(left)
 	if got := half.pacer.Paced(half.want).Classes[1].Interval; !near(float64(got), 2*float64(left.Classes[1].Interval), 1e-6) {
 		t.Errorf("half the target: %v of %v", got, left.Classes[1].Interval)
@@ -172,16 +172,16 @@ func TestAdopt(t *testing.T) {
 
 // TestSettings: frozen, without feedback, from zero.
 func TestSettings(t *testing.T) {
-	frozen := newWorld(t, policy.Egress, reserve(10*mega), Settings{Frozen: true})
+	frozen := newWorld(t, policy.Egress, reserve(10*mega), Options{Frozen: true})
 	frozen.again = true
 	if st := frozen.run(10); st.Mode != control.Frozen || !near(st.Wire, 10.4558*mega, 1e-4) {
 		t.Errorf("frozen: %+v", st)
 	}
-	open := newWorld(t, policy.Egress, reserve(10*mega), Settings{Open: true})
+	open := newWorld(t, policy.Egress, reserve(10*mega), Options{Open: true})
 	if st := open.run(10); st.Mode != control.Open || !near(st.Goodput, 9.564*mega, 0.001) {
 		t.Errorf("open: %+v", st)
 	}
-	cold := newWorld(t, policy.Egress, reserve(10*mega), Settings{Cold: true, Gains: control.Paper})
+	cold := newWorld(t, policy.Egress, reserve(10*mega), Options{Cold: true, Gains: control.Paper})
 	if st := cold.run(2); st.Wire > 2*mega && st.Wire < 0.05*mega {
 		t.Errorf("begins cold: %+v", st)
 	}
@@ -192,9 +192,9 @@ func TestSettings(t *testing.T) {
 
 // TestUnmeasured: without a meter the interval stays, and the loop says so.
 func TestUnmeasured(t *testing.T) {
-	w := newWorld(t, policy.Egress, reserve(10*mega), Settings{})
+	w := newWorld(t, policy.Egress, reserve(10*mega), Options{})
 	for i := range 5 {
-		w.pacer.Step(dataplane.Snapshot{At: w.at.Add(time.Duration(i) * time.Second), Classes: map[plan.ClassID]dataplane.Counters{1: {}}}, Measured{})
+		w.pacer.Step(dataplane.LinkCounters{At: w.at.Add(time.Duration(i) * time.Second), Classes: map[plan.ClassID]dataplane.Counters{1: {}}}, Measured{})
 	}
 	if st := w.pacer.Loops()[0].Controller.State(); st.Mode != control.Unmeasured || !near(st.Wire, 10.4558*mega, 1e-4) {
 		t.Errorf("%+v", st)
@@ -205,7 +205,7 @@ func TestUnmeasured(t *testing.T) {
 func TestBounds(t *testing.T) {
 	p := reserve(10 * mega)
 	p.Max = policy.Amount{Rate: 11 * mega}
-	w := newWorld(t, policy.Egress, p, Settings{})
+	w := newWorld(t, policy.Egress, p, Options{})
 	w.want.Classes[1].Reserve = 10.9 * mega // more than the max leaves after headers
 	w.pacer.Follow(w.want)
 	if st := w.run(20); st.Mode != control.Bounded || st.Wire != 11*mega {
@@ -215,7 +215,7 @@ func TestBounds(t *testing.T) {
 
 // TestParts: of a workload on two links each loop counts its own part.
 func TestParts(t *testing.T) {
-	w := newWorld(t, policy.Egress, reserve(10*mega), Settings{})
+	w := newWorld(t, policy.Egress, reserve(10*mega), Options{})
 	for range 12 {
 		w.second()
 	}
@@ -223,7 +223,7 @@ func TestParts(t *testing.T) {
 	r.Acked += 1_250_000
 	w.c.SentBytes += 1_300_000
 	w.c.EnqueuedBytes += 1_300_000
-	w.pacer.Step(dataplane.Snapshot{At: w.at.Add(time.Second), Classes: map[plan.ClassID]dataplane.Counters{1: w.c}}, Measured{
+	w.pacer.Step(dataplane.LinkCounters{At: w.at.Add(time.Second), Classes: map[plan.ClassID]dataplane.Counters{1: w.c}}, Measured{
 		At: w.at.Add(time.Second), Readings: map[plan.ClassID]goodput.Reading{1: r}, Part: func(plan.ClassID) float64 { return 0.25 },
 	})
 	if st := w.pacer.Loops()[0].Controller.State(); !near(st.Goodput, 2.5*mega, 1e-6) {

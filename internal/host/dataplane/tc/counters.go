@@ -20,29 +20,29 @@ const (
 
 // Counters reads every class. Sent and waiting are HTB's, drops are the leaf
 // qdisc's; what was offered is their sum, since nothing in the kernel counts it.
-func (b *Backend) Counters() (dataplane.Snapshot, error) {
+func (b *Backend) Counters() (dataplane.LinkCounters, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	dev, err := b.conn.Lookup(b.name)
 	if err != nil {
-		return dataplane.Snapshot{}, err
+		return dataplane.LinkCounters{}, err
 	}
 	root, err := b.conn.Root(dev)
 	if err != nil {
-		return dataplane.Snapshot{}, err
+		return dataplane.LinkCounters{}, err
 	}
 	if !ours(root) {
-		return dataplane.Snapshot{}, fmt.Errorf("%s: %w, but %s", b.name, errNotSet, root)
+		return dataplane.LinkCounters{}, fmt.Errorf("%s: %w, but %s", b.name, errNotSet, root)
 	}
 	leaves, err := listLeaves(b.conn, dev.Index)
 	if err != nil {
-		return dataplane.Snapshot{}, device.Explain("read the leaf qdiscs of "+b.name, err)
+		return dataplane.LinkCounters{}, device.Explain("read the leaf qdiscs of "+b.name, err)
 	}
 	classes, err := listClasses(b.conn, dev.Index)
 	if err != nil {
-		return dataplane.Snapshot{}, device.Explain("read the classes of "+b.name, err)
+		return dataplane.LinkCounters{}, device.Explain("read the classes of "+b.name, err)
 	}
-	snapshot := dataplane.Snapshot{At: time.Now(), Classes: make(map[plan.ClassID]dataplane.Counters)}
+	snapshot := dataplane.LinkCounters{At: time.Now(), Classes: make(map[plan.ClassID]dataplane.Counters)}
 	snapshot.Leaving, b.gone = b.gone, nil
 	snapshot.Sent = sentOf(classes[linkMinor]) // HTB adds up there what all its classes send
 	for minor, class := range classes {

@@ -119,7 +119,7 @@ func (b *bed) follow(what string, backend *Backend, want map[plan.ClassID]float6
 	defer ticker.Stop()
 	before := b.Counters(backend)
 	var held time.Duration // since when every window is within the tolerance
-	var settled dataplane.Snapshot
+	var settled dataplane.LinkCounters
 	empty := map[plan.ClassID]bool{} // classes that were seen without a packet
 	for now := before; now.At.Sub(start) < reactionTime+time.Second; before = now {
 		<-ticker.C
@@ -153,7 +153,7 @@ func (b *bed) follow(what string, backend *Backend, want map[plan.ClassID]float6
 }
 
 // between is what each class sent between two snapshots, in Mbit/s.
-func between(from, to dataplane.Snapshot) map[plan.ClassID]float64 {
+func between(from, to dataplane.LinkCounters) map[plan.ClassID]float64 {
 	rates := make(map[plan.ClassID]float64)
 	for id, c := range to.Classes {
 		rates[id] = float64(c.SentBytes-from.Classes[id].SentBytes) * 8 / to.At.Sub(from.At).Seconds() / 1e6

@@ -23,7 +23,7 @@ type kernel struct {
 
 // host is the devices of the host, and where their other ends are.
 type host struct {
-	devices paths.Host
+	devices paths.DeviceList
 	nsids   map[int]int // the number of the other end's namespace, by index
 }
 

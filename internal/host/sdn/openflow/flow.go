@@ -126,18 +126,18 @@ var reservedPorts = map[uint32]string{
 	0xfffffffd: "CONTROLLER", 0xfffffffe: "LOCAL",
 }
 
-// Command is the kind of change that a FlowMod makes.
-type Command uint8
+// FlowModCommand is the kind of change that a FlowMod makes.
+type FlowModCommand uint8
 
 // The commands (7.3.4.1).
 const (
-	Add          Command = 0 // replaces a flow with the same key, and its counters
-	DeleteStrict Command = 4 // the flow with this key and cookie
+	Add          FlowModCommand = 0 // replaces a flow with the same key, and its counters
+	DeleteStrict FlowModCommand = 4 // the flow with this key and cookie
 )
 
 // FlowMod is one change of a flow table.
 type FlowMod struct {
-	Command Command
+	Command FlowModCommand
 	Flow    Flow
 }
 

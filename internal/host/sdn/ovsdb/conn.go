@@ -175,22 +175,22 @@ func (c *Conn) Alive(ctx context.Context) error {
 func (c *Conn) Close() { c.session.end(errLost) }
 
 // Snapshot returns the present content of the copy.
-func (c *Conn) Snapshot() (Snapshot, error) {
+func (c *Conn) Snapshot() (Content, error) {
 	if err := c.session.why(); err != nil {
-		return Snapshot{}, c.failed(err)
+		return Content{}, c.failed(err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, whole := c.rows.assemble()
 	if !whole {
-		return Snapshot{}, c.failed(errors.New("its rows refer to rows that are not there"))
+		return Content{}, c.failed(errors.New("its rows refer to rows that are not there"))
 	}
 	return s, nil
 }
 
 // assemble follows the references between rows, and says whether all lead somewhere, as in a
 // database that is in order.
-func (t *tables) assemble() (s Snapshot, whole bool) {
+func (t *tables) assemble() (s Content, whole bool) {
 	whole = true
 	s.QoS = map[string]*QoS{}
 	for id, r := range t.QoS {

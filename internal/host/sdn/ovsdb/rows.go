@@ -94,8 +94,8 @@ type Bridge struct {
 	Ports []Port // by name
 }
 
-// Snapshot is the content of the database at one moment.
-type Snapshot struct {
+// Content is the content of the database at one moment.
+type Content struct {
 	Bridges []Bridge        // by name
 	QoS     map[string]*QoS // all rows, by UUID
 	// Orphans are Weir's QoS rows that no port refers to: their port is gone.
@@ -103,7 +103,7 @@ type Snapshot struct {
 }
 
 // Bridge returns the bridge with a name. The error names the bridges that exist.
-func (s Snapshot) Bridge(name string) (Bridge, error) {
+func (s Content) Bridge(name string) (Bridge, error) {
 	i := slices.IndexFunc(s.Bridges, func(b Bridge) bool { return b.Name == name })
 	if i >= 0 {
 		return s.Bridges[i], nil

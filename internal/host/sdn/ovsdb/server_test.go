@@ -74,7 +74,7 @@ func (s *server) stop() {
 }
 
 // port returns the port up0 of s1 as the copy has it.
-func port(t *testing.T, c *Conn) (Snapshot, Port) {
+func port(t *testing.T, c *Conn) (Content, Port) {
 	t.Helper()
 	snapshot, err := c.Snapshot()
 	if err != nil {

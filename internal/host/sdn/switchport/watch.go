@@ -164,7 +164,7 @@ func ask(ctx context.Context, c *ovsdb.Conn) error {
 }
 
 // Read returns the ports that are meant for Weir.
-func Read(s ovsdb.Snapshot) Report {
+func Read(s ovsdb.Content) Report {
 	var r Report
 	for _, b := range s.Bridges {
 		for _, p := range b.Ports {
