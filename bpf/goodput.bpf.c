@@ -39,10 +39,10 @@
  *
  * What it does not do: look behind IPv6 extension headers (counted as if they were
  * payload), see behind holes where a receiver does not say what it has (no SACK: it
- * counts once the hole is filled; or more than four holes at once), count flows beyond WEIR_GP_FLOWS (the least recently used is
- * forgotten; its next packet begins it anew), tell what was overtaken from what was
- * sent again: where two CPUs carry one flow, a segment of up to 64 kB may pass behind
- * its successor; it counts as `again`, the gap before the successor as new, and the
+ * counts once the hole is filled; or more than four holes at once), count flows beyond
+ * WEIR_GP_FLOWS (the least recently used is forgotten; its next packet begins it anew), tell what
+ * was overtaken from what was sent again: where two CPUs carry one flow, a segment of up to 64 kB
+ * may pass behind its successor; it counts as `again`, the gap before the successor as new, and the
  * sum of new bytes is right.
  */
 #include <linux/bpf.h>

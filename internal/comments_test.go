@@ -248,3 +248,42 @@ func namesOf(d ast.Decl) (list []string) {
 	}
 	return list
 }
+
+// asIs are lines of comments that are what they are: directives, and examples and tables, which
+// stand behind a tab or three spaces.
+var asIs = regexp.MustCompile(`^\s*(//go:|(//|\*)(\t|   ))`)
+
+// TestCommentLinesFit: no line that is a comment alone is longer than 100 columns, with tabs at
+// every eighth: it is read beside the code, and in the diff of a review.
+func TestCommentLinesFit(t *testing.T) {
+	const most = 100
+	for _, file := range commented(trackedFiles(t)) {
+		if !slices.Contains([]string{".go", ".c", ".h"}, path.Ext(file)) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(text), "\n")
+		for first, comment := range comments(t, file) {
+			for i := range strings.Count(comment, "\n") + 1 {
+				line := lines[first-1+i]
+				behindCode := i == 0 && !strings.HasPrefix(strings.TrimSpace(line), comment[:2])
+				if got := columns(line); got > most && !behindCode && !asIs.MatchString(line) {
+					t.Errorf("%s:%d: the comment's line has %d columns, %d are the most", file, first+i, got, most)
+				}
+			}
+		}
+	}
+}
+
+// columns returns how wide a line is.
+func columns(line string) (n int) {
+	for _, r := range line {
+		if n++; r == '\t' {
+			n = (n + 7) / 8 * 8
+		}
+	}
+	return n
+}

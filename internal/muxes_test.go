@@ -19,8 +19,9 @@ type front struct {
 	tests string
 }
 
-// fronts are all routes of all programs: "FILE PATTERN" for one on a mux, "FILE rest.New" for an API,
-// whose routes have a role each. A route that is not here is no route that strangers have been kept from.
+// fronts are all routes of all programs: "FILE PATTERN" for one on a mux, "FILE rest.New" for an
+// API, whose routes have a role each. A route that is not here is no route that strangers have been
+// kept from.
 var fronts = map[string]front{
 	"internal/face/server/routes.go rest.New":                              {"root and the groups of the sockets, by SO_PEERCRED and role", "TestViewersChangeNothing TestRoutesWithoutRoleAreForChangers TestWhatRefusalsCost FuzzBodies"},
 	`internal/face/server/routes.go "GET /metrics"`:                        {"as status", "TestViewersChangeNothing"},

@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// past are the files of the programs that open a path by themselves, and why they need not ask package
-// safepath, which refuses what another user could change or exchange.
+// past are the files of the programs that open a path by themselves, and why they need not ask
+// package safepath, which refuses what another user could change or exchange.
 var past = map[string]string{
 	"host/agent/ledger/ledger.go":             kernels,
 	"base/atomicfile/atomicfile.go":           "a folder that its caller has examined, to sync it",
@@ -109,8 +109,8 @@ const (
 	managers   = "the manager's folder, of the user that it runs as"
 )
 
-// openers are the functions that open, make or give away a file by its path, by the package that has
-// them: those of the standard library and of all modules that the programs use.
+// openers are the functions that open, make or give away a file by its path, by the package that
+// has them: those of the standard library and of all modules that the programs use.
 var openers = map[string]string{
 	"os":                           "Open OpenFile OpenRoot OpenInRoot ReadFile Create CreateTemp WriteFile Chmod Chown Lchown Chtimes Truncate DirFS CopyFS",
 	"io/ioutil":                    "ReadFile WriteFile TempFile",
@@ -185,8 +185,8 @@ func text(e ast.Expr) string {
 	return ""
 }
 
-// TestWhatIsOpenedPastSafepath: each file of the programs that opens a path by itself is known here, with the
-// reason for it.
+// TestWhatIsOpenedPastSafepath: each file of the programs that opens a path by itself is known
+// here, with the reason for it.
 func TestWhatIsOpenedPastSafepath(t *testing.T) {
 	left := maps.Clone(past)
 	for _, top := range []string{".", "../cmd"} {
@@ -218,7 +218,8 @@ func TestWhatIsOpenedPastSafepath(t *testing.T) {
 	}
 }
 
-// Each way to open a path is found, whatever a package is called in a file and wherever the call stands.
+// Each way to open a path is found, whatever a package is called in a file and wherever the call
+// stands.
 func TestOpened(t *testing.T) {
 	for body, want := range map[string]string{
 		`import "os"; func f() { _ = "/x"; os.Open("/etc/" + "x") }`:                            "os.Open",

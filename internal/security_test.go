@@ -20,8 +20,8 @@ var (
 	namedFile    = regexp.MustCompile("`((?:scripts|vm|lab)/[a-z0-9/.-]+)`")
 )
 
-// TestPagesNameTests holds pages that name tests to what there is: a promise whose test was renamed or
-// removed fails here. A name may go on with subtests: TestManagers/NetworkManager.
+// TestPagesNameTests holds pages that name tests to what there is: a promise whose test was renamed
+// or removed fails here. A name may go on with subtests: TestManagers/NetworkManager.
 func TestPagesNameTests(t *testing.T) {
 	known, texts := map[string]bool{}, map[string]string{} // texts of the folder's files, by test
 	folders := map[string][]string{}                       // of packages, by test
@@ -70,8 +70,8 @@ func TestPagesNameTests(t *testing.T) {
 	}
 }
 
-// inTheirPackages holds the tests that a page names to the packages that it says, as `agent` TestHealth, and
-// without one to internal/test/e2e. A semicolon ends what a package is said of.
+// inTheirPackages holds the tests that a page names to the packages that it says, as `agent`
+// TestHealth, and without one to internal/test/e2e. A semicolon ends what a package is said of.
 func inTheirPackages(t *testing.T, file, page string, folders map[string][]string) {
 	t.Helper()
 	for line := range strings.Lines(page) {
@@ -107,8 +107,8 @@ func folderText(t *testing.T, folder string) (all string) {
 	return all
 }
 
-// TestFieldPage holds docs/field.md to what it promises: each report has a row with what Weir does and a test
-// that shows it.
+// TestFieldPage holds docs/field.md to what it promises: each report has a row with what Weir does
+// and a test that shows it.
 func TestFieldPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/field.md")
 	if err != nil {

@@ -40,8 +40,8 @@ func files(t *testing.T, folder string) (list []string) {
 	return list
 }
 
-// TestInstallAndPackages: make install installs all that a host needs, and keeps a weir.yaml that is
-// there; make uninstall removes all of it but that. The package of Debian has the same files and
+// TestInstallAndPackages: make install installs all that a host needs, and keeps a weir.yaml that
+// is there; make uninstall removes all of it but that. The package of Debian has the same files and
 // its documents, and two builds give the same bytes.
 func TestInstallAndPackages(t *testing.T) {
 	bin := programs(t)

@@ -146,8 +146,8 @@ func TestSigningByAWrongKey(t *testing.T) {
 	}
 }
 
-// TestWhatIsSigned: the signature says the version of the release, whatever tree signs it, and there is
-// none over files that are not those of the sums, or of two versions.
+// TestWhatIsSigned: the signature says the version of the release, whatever tree signs it, and
+// there is none over files that are not those of the sums, or of two versions.
 func TestWhatIsSigned(t *testing.T) {
 	s := newSigned(t)
 	if _, out := run(t, s.env, "signature", "verify", s.folder); !strings.Contains(out, "Trusted comment: weir 1.2.3\n") {
@@ -174,7 +174,8 @@ func TestWhatIsSigned(t *testing.T) {
 	}
 }
 
-// TestReleaseOfWhatIsCommitted: a file that is in no commit, which Go would build in, stops a release.
+// TestReleaseOfWhatIsCommitted: a file that is in no commit, which Go would build in, stops a
+// release.
 func TestReleaseOfWhatIsCommitted(t *testing.T) {
 	tree := t.TempDir()
 	for _, args := range [][]string{{"clone", "-q", "--depth", "1", "file://" + root(t), tree}, {"-C", tree, "rm", "-q", "scripts/versions"},

@@ -200,7 +200,7 @@ static long gather_one(__u64 i, struct shard_walk *w)
 	came <<= SHARD_FINE;
 	cell->rate += (came >> SHARD_MEAN) - (cell->rate >> SHARD_MEAN);
 	cell->waiting += (waiting >> SHARD_MEAN) - (cell->waiting >> SHARD_MEAN);
-	/* What leaves of late, a little more, and what was left; or all that waits, if it is new. */
+	/* What leaves of late, a little more, and what was left; or all that waits, if new. */
 	cell->wants = cell->rate + cell->rate / 64 +
 		      ((head->waiting ? line->left : 0) << SHARD_FINE) + (1 << SHARD_FINE);
 	if (cell->wants < waiting)

@@ -6,7 +6,8 @@
  * packet waits less or hardly a frame is left behind it.
  *
  * Here is the decision only; the caller (send_sorted in qdisc.bpf.c) takes packets
- * out, and ecn.h marks in place of a drop where packet and policy say so. Times are ns, ages come in steps of 1,024 ns (AGE_SHIFT).
+ * out, and ecn.h marks in place of a drop where packet and policy say so. Times are ns, ages come
+ * in steps of 1,024 ns (AGE_SHIFT).
  */
 #ifndef WEIR_CODEL_H
 #define WEIR_CODEL_H

@@ -90,7 +90,9 @@ static __always_inline void pq_sent(struct weir_class *c, __u32 id, __u32 i, __u
 	queue_sent(c, i);
 }
 
-/* Of the queues in `set`, the one with most waiting for its weight; ALL_FLOWS if none has two packets. */
+/* Of the queues in `set`, the one with most waiting for its weight; ALL_FLOWS if none has two
+ * packets.
+ */
 static __always_inline __u32 queue_most(__u32 id, __u32 set)
 {
 	__u32 most = ALL_FLOWS;

@@ -21,7 +21,8 @@
  * c is the class, id its number, key the flow's hash if the table says HASH and
  * the number of the queue that the packet carries if it says QUEUE, now the time in
  * ns. A discipline that says QUEUE knows nothing of the flows that take turns in a queue
- * (WEIR_TURNS): the dispatchers name the queue to it in their place. docs/write-a-discipline.md writes one step by step.
+ * (WEIR_TURNS): the dispatchers name the queue to it in their place. docs/write-a-discipline.md
+ * writes one step by step.
  *
  * The dispatchers are functions of their own, so that the verifier looks at each
  * once, not wherever it is called.

@@ -364,7 +364,7 @@ static void set_class(struct __sk_buff *skb, __u32 class)
 {
 	if (lab_to_seal) {
 		skb->tc_index = weir_seal_of(class);
-		/* Or clang joins both stores to one at a computed offset, which the verifier refuses. */
+		/* Or clang joins both stores to one at an offset that the verifier refuses. */
 		asm volatile("" ::: "memory");
 	} else {
 		skb->priority = lab_handle | class;

@@ -23,17 +23,17 @@
  *
  * A container asks as soon as it runs, some 20 ms before the agent knows that it has the host's
  * network. So a cgroup that an engine makes for a container, which has 64 hexadecimal digits in its
- * name (docker-ID.scope, libpod-ID, cri-containerd-ID.scope), is in the table before a process is in
- * it: weir_born puts it there. Until the agent knows its workload, the options are refused to
+ * name (docker-ID.scope, libpod-ID, cri-containerd-ID.scope), is in the table before a process is
+ * in it: weir_born puts it there. Until the agent knows its workload, the options are refused to
  * sockets of the host's network namespace alone: in one of its own a container may use them.
  *
- * Users may have cgroups of their own to make (systemd's Delegate=), with such names, too, and would
- * fill the table: only those that root makes count. An engine that is not root's gives its containers
- * no CAP_NET_RAW over the host's network. The root of a container with writable cgroups makes them in
- * a cgroup namespace of its own, and engines in the kernel's first: only these count. (On a host that
- * is a container itself the options are refused once the agent knows the workload.) One that was given
- * that namespace fills the table all the same; then what the agent knows takes the place of what is
- * only born (Bind in internal/host/dataplane/mark/bypass/bypass.go).
+ * Users may have cgroups of their own to make (systemd's Delegate=), with such names, too, and
+ * would fill the table: only those that root makes count. An engine that is not root's gives its
+ * containers no CAP_NET_RAW over the host's network. The root of a container with writable cgroups
+ * makes them in a cgroup namespace of its own, and engines in the kernel's first: only these count.
+ * (On a host that is a container itself the options are refused once the agent knows the workload.)
+ * One that was given that namespace fills the table all the same; then what the agent knows takes
+ * the place of what is only born (Bind in internal/host/dataplane/mark/bypass/bypass.go).
  *
  * What it does not do: say anything about a socket that had the option before the program was
  * there, or, of a unit, before the unit was known.

@@ -240,7 +240,7 @@ __noinline int weir_dress(struct __sk_buff *skb)
 	struct weir_headers h = {};
 	__u8 dscp;
 
-	/* What a port has seen may have no socket, and one that is sealed above the link, neither. */
+	/* What a port has seen may have no socket, nor may one that is sealed above the link. */
 	if (!late || (late->ports && !skb->sk))
 		return 0;
 	dscp = late->dscp[(weir_lane(skb) >> WEIR_LANE_QUEUE) % WEIR_RULE_QUEUES];

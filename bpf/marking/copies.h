@@ -9,8 +9,8 @@
  *
  * So the first copy counts, in the class of its workload, and the others go on at once. A bridge
  * makes all copies of one frame before it looks at the next, on one CPU: a frame is a copy if it is
- * like the one before and goes to another port than the first of these. A sender that sends the same
- * frame twice has each of them counted at that first port.
+ * like the one before and goes to another port than the first of these. A sender that sends the
+ * same frame twice has each of them counted at that first port.
  *
  * What it does not do: look at a frame to one address, which a bridge copies for as long as it does
  * not know the port; or at one of less than 56 bytes.

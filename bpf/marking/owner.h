@@ -19,8 +19,9 @@
  * What comes back from lo has lost its socket, and so have copies that a device above the link
  * makes (a bridge that floods, macsec). So while a workload is known by its cgroup, a program
  * at lo and at each device above the link (weir_rules_seal) seals what the workload's sockets
- * send there, before they lose it: 3. holds then. The root of no workload reaches these devices. A workload on a macvlan
- * has a lo of its own, where the agent puts the same program: its root cannot take it off.
+ * send there, before they lose it: 3. holds then. The root of no workload reaches these devices. A
+ * workload on a macvlan has a lo of its own, where the agent puts the same program: its root cannot
+ * take it off.
  *
  *     socket of class 6 ──► br0 [seal of class 6] ──► copy without a socket ──► link: class 6
  *

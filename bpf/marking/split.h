@@ -2,8 +2,8 @@
 /*
  * Is this packet too long for the link? With segmentation offload a sender hands down packets of up
  * to 64 KB, and a qdisc can only send them whole: 5 ms of a link of 100 Mbit/s, in which no other
- * class sends. So the program at the link carries what is longer than 1.2 ms of the link to a device
- * where the kernel cuts it into frames, since the device takes none that is longer than one
+ * class sends. So the program at the link carries what is longer than 1.2 ms of the link to a
+ * device where the kernel cuts it into frames, since the device takes none that is longer than one
  * (gso_max_size), and the frames come back to the link:
  *
  *     44 frames in one ──► link [weir_rules_link] ──► weir-gso, a macvlan: the kernel cuts
@@ -12,12 +12,13 @@
  *                           ▼ 44 frames
  *                        programs of others, the qdisc
  *
- * All that is one call within the next: nothing waits on the way, and nothing is lost there. Traffic
- * within the host does not meet the link's program, and keeps its packets of 64 KB.
+ * All that is one call within the next: nothing waits on the way, and nothing is lost there.
+ * Traffic within the host does not meet the link's program, and keeps its packets of 64 KB.
  *
- * A macvlan hands its frames to the device below by dev_queue_xmit and changes nothing in them: mark,
- * priority, seal and the 20 bytes of skb->cb arrive. Of a pair of veths the second end takes packets
- * by the backlog of the CPU, which has room for 1,000: a burst of offloaded packets would be lost.
+ * A macvlan hands its frames to the device below by dev_queue_xmit and changes nothing in them:
+ * mark, priority, seal and the 20 bytes of skb->cb arrive. Of a pair of veths the second end takes
+ * packets by the backlog of the CPU, which has room for 1,000: a burst of offloaded packets would
+ * be lost.
  *
  * skb->cb says at which device a packet was taken. The kernel clears it in what a packet socket
  * sends, so such packets do not pass weir_rules_segm.

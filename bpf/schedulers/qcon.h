@@ -23,10 +23,10 @@
  *     what the last one leaves is given to no other.
  *
  * Known weakness, kept because it is Algorithm 1's (equations 7 and 9 of the
- * paper do not have it): the result depends on the order. Three classes of equal weight, the second with a max of 10 on 100
- * Mbit/s: the first gets 40, the third 50, because only classes after the
- * second one share what it leaves. Bursts of 30 ms
- * of the link's rate, twice that where the balance catches up.
+ * paper do not have it): the result depends on the order. Three classes of equal weight, the second
+ * with a max of 10 on 100 Mbit/s: the first gets 40, the third 50, because only classes after the
+ * second one share what it leaves. Bursts of 30 ms of the link's rate, twice that where the balance
+ * catches up.
  */
 #ifndef WEIR_QCON_H
 #define WEIR_QCON_H

@@ -362,8 +362,8 @@ type Sample struct {
 	Groups    []Group      `json:"groups"`
 	// Problems are those of Status.
 	Problems []event.Fault `json:"problems" doc:"what is wrong now, the most important first; empty if all is well"`
-	// Events are those since the sample before. Where a client reads too slowly, those of samples
-	// that it has lost come with a later one.
+	// Events are those since the sample before. Where a client reads too slowly, those of
+	// samples that it has lost come with a later one.
 	Events []event.Event `json:"events,omitempty" doc:"what has begun and ended since the sample before"`
 }
 

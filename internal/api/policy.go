@@ -36,8 +36,8 @@ type Options struct {
 	AcceptGaps bool `json:"accept_gaps,omitempty" doc:"accept fields that the backend of a link does not hold on this kernel; without it, they are refused with status 409"`
 	// Reset drops the fields set at run time; labels and configuration count again.
 	Reset bool `json:"reset,omitempty" doc:"first drop all fields that were set at run time, and what was asked for; with asked the latter alone"`
-	// Asked says that the change is what comes with the workload or group, and not what an operator
-	// wants: it counts below weir.yaml and what operators set.
+	// Asked says that the change is what comes with the workload or group, and not what an
+	// operator wants: it counts below weir.yaml and what operators set.
 	Asked bool `json:"asked,omitempty" doc:"the fields come with the workload or group, such as a pod's annotations: they count only as far as weir.yaml and what was set at run time give as much; the rest is in cut"`
 }
 

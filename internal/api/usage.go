@@ -50,7 +50,8 @@ type UsageRow struct {
 	Device        string     `json:"device" doc:"the link's"`
 	SentBytes     uint64     `json:"sent_bytes" doc:"bytes on the wire that left"`
 	ReceivedBytes uint64     `json:"received_bytes" doc:"bytes on the wire that came in, where the link divides ingress"`
-	// ReceivedUncounted tells a ReceivedBytes of 0 that nothing counts from one that is measured.
+	// ReceivedUncounted tells a ReceivedBytes of 0 that nothing counts from one that is
+	// measured.
 	ReceivedUncounted bool `json:"received_uncounted,omitempty" doc:"received_bytes is 0 because nothing counts what it receives: the link divides no ingress, or its packets pass no device of its own"`
 }
 

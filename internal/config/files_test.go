@@ -83,7 +83,8 @@ manager: {state_dir: FILE/manager, web: {listen: "0.0.0.0:7481", tls: {cert: FIL
 	safepathtest.Refused(t, func(t *testing.T) string { return wrote(t, "") }, func(path string) error {
 		return CheckFiles([]NamedFile{{Field: "state_dir", Path: path + "-none"}, {Field: "tell.command.run", Path: path}})
 	})
-	// A tmpfs for the state is open, and shut before it is used; a folder with something in it is not.
+	// A tmpfs for the state is open, and shut before it is used; a folder with something in it
+	// is not.
 	dir := t.TempDir()
 	for _, filled := range []bool{false, true} {
 		if filled {

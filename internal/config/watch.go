@@ -28,7 +28,8 @@ const doubt = 10 * settle
 // ctx ends, and once when it begins, since the file may have changed between its first
 // reading and the watch. It watches the directory and not the file, since editors and
 // Kubernetes put a new file in the old one's place; an event that leaves the content as
-// it was is not reported, and an empty file only once it stays empty, nor a missing one: what was read last stays in force.
+// it was is not reported, and an empty file only once it stays empty, nor a missing one: what was
+// read last stays in force.
 func Watch(ctx context.Context, file string, changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {

@@ -240,8 +240,8 @@ func (b *bed) pluginAlone() (stop func()) {
 	return stop
 }
 
-// patience is how long a test waits for what has to come: far longer than it takes on a busy machine
-// with the race detector.
+// patience is how long a test waits for what has to come: far longer than it takes on a busy
+// machine with the race detector.
 const patience = 3 * time.Minute
 
 // until waits for something to be so.

@@ -224,9 +224,9 @@ func TestAgentRestarts(t *testing.T) {
 	}
 }
 
-// TestAnnotationsStayBelowTheAdministrator: weir.yaml of the node is a ceiling for annotations of pods
-// and of namespaces, and each that is above it is an Event. The weight of a pod's class counts where
-// weir.yaml gives none.
+// TestAnnotationsStayBelowTheAdministrator: weir.yaml of the node is a ceiling for annotations of
+// pods and of namespaces, and each that is above it is an Event. The weight of a pod's class counts
+// where weir.yaml gives none.
 func TestAnnotationsStayBelowTheAdministrator(t *testing.T) {
 	b := newBed(t, `defaults: {max: 20mbit}
 workloads: {"shop/*": {max: 1mbit, weight: 2}}
@@ -326,8 +326,9 @@ func TestRuntimeForgets(t *testing.T) {
 	b.expect("a third runtime, which lists them", "kube-system/static weight 1 veth-s3")
 }
 
-// TestMuteRuntime: a runtime whose connection is open and that says nothing of a pod, or of its next
-// sandbox, is asked for all that there are; one that has no sandbox of a pod is not asked all the time.
+// TestMuteRuntime: a runtime whose connection is open and that says nothing of a pod, or of its
+// next sandbox, is asked for all that there are; one that has no sandbox of a pod is not asked all
+// the time.
 func TestMuteRuntime(t *testing.T) {
 	b := newBed(t, "")
 	b.mute = 300 * time.Millisecond

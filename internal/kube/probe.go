@@ -64,8 +64,8 @@ func (o *options) checks(n healthy) map[string]func() error {
 // well is the answer to a probe that is passed; any other is what is missing.
 const well = "ok"
 
-// serveProbes answers probes at a unix socket until ctx ends: a line with the probe's name, answered
-// by a line. It needs no port: a pod with the host's network would take one of the host's.
+// serveProbes answers probes at a unix socket until ctx ends: a line with the probe's name,
+// answered by a line. It needs no port: a pod with the host's network would take one of the host's.
 func serveProbes(ctx context.Context, socket string, checks map[string]func() error) error {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("--probe-socket: %w", err)

@@ -15,8 +15,8 @@ import (
 	"weir/internal/host/dataplane/bpf"
 )
 
-// TestShares: pods whose runtime is NRI's own side of it, on the BPF qdisc of a real device, each of
-// which sends all that it can: what arrives is the contract, by annotations alone.
+// TestShares: pods whose runtime is NRI's own side of it, on the BPF qdisc of a real device, each
+// of which sends all that it can: what arrives is the contract, by annotations alone.
 func TestShares(t *testing.T) {
 	if err := bpf.Supported(); err != nil {
 		t.Skipf("skipped: needs a kernel with BPF qdiscs: %v", err)
@@ -27,7 +27,8 @@ func TestShares(t *testing.T) {
 	const within = 0.01
 	b, peer := realBed(t, "bpf", "20mbit")
 	b.annotateNamespace("team", "weir.dev/weight", "2")
-	// 20 Mbit/s less 5 and 1 are 14 for the weights 1, 2, 3 and the namespace's 2: 1.75 for each.
+	// 20 Mbit/s less 5 and 1 are 14 for the weights 1, 2, 3 and the namespace's 2: 1.75 for
+	// each.
 	pods := []struct {
 		name        string
 		annotations []string

@@ -270,7 +270,8 @@ func (b *bench) through(row *report.CostRow, s steering, v variant, take timing)
 }
 
 // functions returns where the time of a packet goes that takes ns in all: which function of the
-// kernel, or of a BPF program, it is spent in. What takes less than a half of a thousandth is left out.
+// kernel, or of a BPF program, it is spent in. What takes less than a half of a thousandth is left
+// out.
 func (b *bench) functions(send way, ns float64) ([]report.Function, error) {
 	sender, err := send()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// pages are those that have another place in the site than in docs: where they are, by their path in
-// the repository.
+// pages are those that have another place in the site than in docs: where they are, by their path
+// in the repository.
 var pages = map[string]string{
 	"README.md": "index.md", "CHANGELOG.md": "CHANGELOG.md", "SECURITY.md": "SECURITY.md",
 	"deploy/README.md": "deploy/README.md", "vm/README.md": "vm/README.md", "docs/README.md": "map.md",
@@ -23,8 +23,8 @@ var pages = map[string]string{
 // link is an inline link or picture of Markdown, with its target.
 var link = regexp.MustCompile(`(\]\()([^)\s]+)(\))`)
 
-// trialMark is where a page has the link to play with, which a forge cannot show. scripts/site makes
-// what the frame shows.
+// trialMark is where a page has the link to play with, which a forge cannot show. scripts/site
+// makes what the frame shows.
 const (
 	trialMark  = "<!-- trial -->"
 	trialFrame = `<iframe class="trial" src="trial/index.html" title="A link to play with"></iframe>`
@@ -124,8 +124,8 @@ func (t *tree) place(source string) error {
 	return t.write("pages/"+t.sitePath(source), text)
 }
 
-// placeFolder writes a list of a folder's files with links to them, or its README.md. Of a Go package it
-// writes the names alone.
+// placeFolder writes a list of a folder's files with links to them, or its README.md. Of a Go
+// package it writes the names alone.
 func (t *tree) placeFolder(source string) error {
 	if strings.HasSuffix(t.sitePath(source), "README.md") {
 		return t.place(source + "/README.md")

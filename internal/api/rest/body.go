@@ -20,8 +20,8 @@ import (
 )
 
 // A body meets its checks in this order, and none of it reaches the value of the request
-// before the last one: content type, bytes, levels and values, JSON, keys that stand twice, schema. Who may ask is
-// decided before all of them.
+// before the last one: content type, bytes, levels and values, JSON, keys that stand twice, schema.
+// Who may ask is decided before all of them.
 
 // Shape bounds the body of a route; a field that is 0 has its default.
 type Shape struct {

@@ -19,9 +19,9 @@ import (
 // portAgain is the pause before an address is tried again that could not be listened on.
 const portAgain = time.Second
 
-// TCPAddresses are the TCP addresses of one server. An address that the host does not have yet, that
-// another program uses, or whose certificate cannot be read is tried again until it can be served:
-// none of them is a reason not to steer.
+// TCPAddresses are the TCP addresses of one server. An address that the host does not have yet,
+// that another program uses, or whose certificate cannot be read is tried again until it can be
+// served: none of them is a reason not to steer.
 type TCPAddresses struct {
 	what    string // the server, for people
 	files   tlsfile.Files

@@ -11,9 +11,9 @@ import (
 	"weir/internal/core/refusal"
 )
 
-// Readers at once of what has long files, of one user and of all, and how often a user with the role
-// view may read: a query about one object reads all of the audit log, up to 144 MB, or 400 days
-// of the usage.
+// Readers at once of what has long files, of one user and of all, and how often a user with the
+// role view may read: a query about one object reads all of the audit log, up to 144 MB, or 400
+// days of the usage.
 const (
 	changersReads, allChangersReads = 4, 16
 	viewersReads, allViewersReads   = 1, 2

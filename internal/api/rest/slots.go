@@ -9,8 +9,8 @@ import (
 	"weir/internal/base/audit"
 )
 
-// RequestSlots bounds how many requests are under way, of each author and of all. The zero value of a
-// field is no bound.
+// RequestSlots bounds how many requests are under way, of each author and of all. The zero value of
+// a field is no bound.
 type RequestSlots struct {
 	Each, All int
 

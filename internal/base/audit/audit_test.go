@@ -336,8 +336,8 @@ func TestRefusalsDoNotPushOthersOut(t *testing.T) {
 	}
 }
 
-// TestLabelsDoNotPushOthersOut: a container that is started 100,000 times with other labels fills no
-// file, and the next line says how many had none.
+// TestLabelsDoNotPushOthersOut: a container that is started 100,000 times with other labels fills
+// no file, and the next line says how many had none.
 func TestLabelsDoNotPushOthersOut(t *testing.T) {
 	l, _ := newLog(t)
 	at := start
@@ -377,8 +377,8 @@ func TestManyWriters(t *testing.T) {
 	}
 }
 
-// TestLogThatOthersMayExchange: where a group may write /var/log, a link in the place of the log leads to no
-// other file: lines go to the program's own log, and none is read by way of the link.
+// TestLogThatOthersMayExchange: where a group may write /var/log, a link in the place of the log
+// leads to no other file: lines go to the program's own log, and none is read by way of the link.
 func TestLogThatOthersMayExchange(t *testing.T) {
 	for name, place := range map[string]func(other, path string) error{
 		"link":        os.Symlink,

@@ -22,8 +22,8 @@ type Entry struct {
 	After  any       `json:"after,omitempty" doc:"what differs from before, as it is now"`
 	Result string    `json:"result" enum:"done,refused,failed" doc:"failed: it was allowed and did not succeed"`
 	Reason string    `json:"reason,omitempty" doc:"why it was refused or failed, or what led to it"`
-	// Omitted counts entries like this one, refusals or changes by labels, since the last line about
-	// them.
+	// Omitted counts entries like this one, refusals or changes by labels, since the last line
+	// about them.
 	Omitted int `json:"omitted,omitempty" doc:"refusals, or changes by labels, like this one that have no line of their own"`
 }
 

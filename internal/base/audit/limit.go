@@ -9,8 +9,8 @@ import (
 )
 
 // Refusals are cheap to provoke, so each author has a bucket of lines for them. So are changes by
-// labels: a container can be started again and again, each time with other labels. All labels share one
-// bucket, since a name costs nothing.
+// labels: a container can be started again and again, each time with other labels. All labels share
+// one bucket, since a name costs nothing.
 const (
 	refusalBurst  = 30              // lines at once
 	refusalEvery  = 2 * time.Second // one more line

@@ -12,10 +12,10 @@ import (
 )
 
 // LimitMemory makes Go collect garbage in time to stay below 90 % of the memory that the cgroup of
-// this process may have, such as by MemoryMax= of its unit: by itself Go lets the heap double before it
-// looks, and the kernel ends a process whose heap is mostly garbage. The rest is for what is no heap
-// of Go's and counts there too: maps of BPF, files in the cache, the kernel's own. GOMEMLIMIT, if it
-// is set, counts instead.
+// this process may have, such as by MemoryMax= of its unit: by itself Go lets the heap double
+// before it looks, and the kernel ends a process whose heap is mostly garbage. The rest is for what
+// is no heap of Go's and counts there too: maps of BPF, files in the cache, the kernel's own.
+// GOMEMLIMIT, if it is set, counts instead.
 func LimitMemory() {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return

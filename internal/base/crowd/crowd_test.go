@@ -152,8 +152,8 @@ func TestKnownPartiesStay(t *testing.T) {
 	}
 }
 
-// TestClassesHavePlacesOfTheirOwn: users of one class, however many, keep no user of another class out,
-// and none of their own who has fewer connections.
+// TestClassesHavePlacesOfTheirOwn: users of one class, however many, keep no user of another class
+// out, and none of their own who has fewer connections.
 func TestClassesHavePlacesOfTheirOwn(t *testing.T) {
 	o := newOpener(t, ConnLimits{Unknown: 4, Each: 4, All: 16})
 	var first *Conn

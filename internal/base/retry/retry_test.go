@@ -20,7 +20,8 @@ func TestLengths(t *testing.T) {
 		p := New(first, longest)
 		for range 2 {
 			for i, whole := 0, first; i < 100; i, whole = i+1, min(2*whole, longest) {
-				// New rounds 3/4 of the first down to a nanosecond, and that is doubled too.
+				// New rounds 3/4 of the first down to a nanosecond, and that is
+				// doubled too.
 				if got := p.Next(); got < whole/2-whole/first-2 || got > whole {
 					t.Fatalf("pause %d of %v to %v lasts %v, want %v to %v", i, first, longest, got, whole/2, whole)
 				}

@@ -72,8 +72,8 @@ func mayBeShut(err error) bool {
 	return ok && refused.fault == writable && refused.Mode.IsDir()
 }
 
-// shut gives a folder the mode if it is root's or this process's, and empty once it has that: nothing in
-// it is another user's then. Else it keeps the mode that it had.
+// shut gives a folder the mode if it is root's or this process's, and empty once it has that:
+// nothing in it is another user's then. Else it keeps the mode that it had.
 func shut(path string, mode fs.FileMode) error {
 	f, err := ownFolder(split(path))
 	if err != nil {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package safepath opens and makes what an administrator names by a path, and refuses what another user
-// could change or exchange: a program that root runs, a configuration, a key, a socket, a folder of state.
+// Package safepath opens and makes what an administrator names by a path, and refuses what another
+// user could change or exchange: a program that root runs, a configuration, a key, a socket, a
+// folder of state.
 //
 //	f, err := safepath.Open("/etc/weir/weir.yaml")
 //	// open /etc/weir/weir.yaml: folder /etc/weir belongs to uid 1000 and has mode 0755: ...;

@@ -257,9 +257,9 @@ func TestDescriptorsAreClosed(t *testing.T) {
 	}
 }
 
-// TestOpenFoldersThatAreEmptyAreShut: a tmpfs has mode 1777 and an emptyDir of Kubernetes 0777. What
-// has something in it, is another user's, or lies in a folder that others may write, stays as it is and
-// is refused.
+// TestOpenFoldersThatAreEmptyAreShut: a tmpfs has mode 1777 and an emptyDir of Kubernetes 0777.
+// What has something in it, is another user's, or lies in a folder that others may write, stays as
+// it is and is refused.
 func TestOpenFoldersThatAreEmptyAreShut(t *testing.T) {
 	for _, open := range []os.FileMode{0o777, 0o777 | os.ModeSticky, 0o775} {
 		p := newPlace(t)

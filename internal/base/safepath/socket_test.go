@@ -75,8 +75,8 @@ func TestSocketIsExchanged(t *testing.T) {
 	}
 }
 
-// TestFolderIsMadeInSafePlaces: a folder is made in one that root alone may change, or in a sticky one; in
-// another one nothing is made, not even by way of a link.
+// TestFolderIsMadeInSafePlaces: a folder is made in one that root alone may change, or in a sticky
+// one; in another one nothing is made, not even by way of a link.
 func TestFolderIsMadeInSafePlaces(t *testing.T) {
 	p := newPlace(t)
 	must(t, os.Mkdir(p.top+"/sticky", 0o755))
@@ -101,8 +101,8 @@ func TestFolderIsMadeInSafePlaces(t *testing.T) {
 	}
 }
 
-// TestOpenFile: a file is made in a folder that root alone may change, and opened again; a link that leads
-// nowhere is no way to make one.
+// TestOpenFile: a file is made in a folder that root alone may change, and opened again; a link
+// that leads nowhere is no way to make one.
 func TestOpenFile(t *testing.T) {
 	p := newPlace(t)
 	path := p.folder + "/new"

@@ -99,8 +99,8 @@ func Secret(file string) (string, error) {
 	return string(text), nil
 }
 
-// read reads a file that another user could not have put there. A secret one must be closed to other users, and not be
-// writable by its group.
+// read reads a file that another user could not have put there. A secret one must be closed to
+// other users, and not be writable by its group.
 func read(what, path string, secret bool) ([]byte, error) {
 	text, mode, err := safepath.Read(path, maxFile)
 	if err != nil {

@@ -42,7 +42,8 @@ func (m *Manager) grant(node string, f wire.Manifest, now time.Time) (wire.Grant
 	return wire.GrantAnswer{Grant: sealed}, err
 }
 
-// sayRefused counts a request of a member that is refused, and writes one line for many of a member.
+// sayRefused counts a request of a member that is refused, and writes one line for many of a
+// member.
 func (m *Manager) sayRefused(what, node, why string, about ...any) {
 	m.refused.Add(1)
 	if omitted, due := m.lines.Due(node+" "+what, time.Now()); due {

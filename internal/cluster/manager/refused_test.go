@@ -13,8 +13,8 @@ import (
 	"weir/internal/test/logtest"
 )
 
-// TestRefusedRequestsAreFewLines: a member that asks for grants that it does not get, as often as it can and
-// with long names, fills no log; all refusals are counted.
+// TestRefusedRequestsAreFewLines: a member that asks for grants that it does not get, as often as
+// it can and with long names, fills no log; all refusals are counted.
 func TestRefusedRequestsAreFewLines(t *testing.T) {
 	const asked = 1000
 	m, log := newManager(t), &logtest.Buffer{}

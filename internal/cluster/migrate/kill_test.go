@@ -48,8 +48,8 @@ func newTrap(t *testing.T) trap {
 }
 
 // killAt kills a program (criu, or runc above it; with "" CRIU stands still from then on) on a
-// node at the moment when a log of CRIU's has a mark: CRIU goes on by a millisecond at a time. The function returned ends the wait and
-// says whether it came to that.
+// node at the moment when a log of CRIU's has a mark: CRIU goes on by a millisecond at a time. The
+// function returned ends the wait and says whether it came to that.
 func (set trap) killAt(t *testing.T, n *clustertest.Node, log, mark, program string) func() bool {
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := os.WriteFile(set.file, []byte(n.Dir()+"\n"), 0o600); err != nil {
@@ -57,7 +57,8 @@ func (set trap) killAt(t *testing.T, n *clustertest.Node, log, mark, program str
 	}
 	done := make(chan bool, 1)
 	go func() {
-		// Its thread comes before all others of a busy machine, and ends with this function.
+		// Its thread comes before all others of a busy machine, and ends with this
+		// function.
 		runtime.LockOSThread()
 		if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 10}, 0); err != nil {
 			t.Logf("without real time: %v", err)

@@ -61,11 +61,13 @@ type killEngine interface {
 	// start runs the container in a network; remove removes it with that.
 	start(network string)
 	remove()
-	// pid returns the container's first process, 0 for none that runs. Its files are below /proc/PID/root.
+	// pid returns the container's first process, 0 for none that runs. Its files are below
+	// /proc/PID/root.
 	pid() int
 	// reach calls f with an address at which the container listens, where that can be reached.
 	reach(network string, f func(address string) error) error
-	// owns reports whether a process is the machine's: of the engine, or of a program that it starts.
+	// owns reports whether a process is the machine's: of the engine, or of a program that it
+	// starts.
 	owns(pid int) bool
 	// clear removes what moves have left.
 	clear()

@@ -209,7 +209,8 @@ func (k *killRun) begin() {
 	}
 }
 
-// move moves the container with a part killed, and takes the move up again when its driver has died.
+// move moves the container with a part killed, and takes the move up again when its driver has
+// died.
 func (k *killRun) move(d draw) (r migrate.Result, hit bool) {
 	k.t.Helper()
 	from, to := k.machines[k.at], k.machines[1-k.at]

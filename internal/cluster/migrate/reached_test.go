@@ -22,7 +22,8 @@ import (
 const (
 	probeEvery = 20 * time.Millisecond
 	probeLimit = 100 * time.Millisecond
-	// reachedWithin is the time after what a move reports in which a container has to be reached.
+	// reachedWithin is the time after what a move reports in which a container has to be
+	// reached.
 	reachedWithin = time.Second
 )
 
@@ -141,8 +142,9 @@ func (b *bed) silentServer(l lan) {
 		b.must(err)
 	}
 	if l.driver == "bridge" {
-		// A bridge that gets its first port looks for a second or two whether its IPv6 addresses are
-		// taken (duplicate address detection), and its node reaches nothing meanwhile.
+		// A bridge that gets its first port looks for a second or two whether its IPv6
+		// addresses are taken (duplicate address detection), and its node reaches nothing
+		// meanwhile.
 		for _, n := range b.Nodes() {
 			b.start(n.Name, "other", func(_ *container.Config, h *container.HostConfig) { h.NetworkMode = "lan" })
 		}

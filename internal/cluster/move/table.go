@@ -98,7 +98,8 @@ var table = []rule{
 	{Manager, []Step{Grant}, Late, 0, WhyExpired, CodeDenied, "was to be begun before {deadline}"},
 	{Target | Helper, []Step{Preflight, Begin}, Late, 0, WhyExpired, CodeDenied, "move {move} was to be begun before {deadline}"},
 
-	// A call is about a move that was begun here, by this grant, and about a step of this node's.
+	// A call is about a move that was begun here, by this grant, and about a step of this
+	// node's.
 	{Target | Helper, []Step{Begin}, 0, 0, yes, "", ""},
 	{Target | Helper, nil, Unknown, 0, WhyUnknown, CodeGone, "move {move} was not begun here"},
 	{Target, nil, Other, 0, WhyForeign, CodeDenied, "move {move} was begun here by another grant"},

@@ -38,8 +38,8 @@ func (n *Node) accepted(c api.PolicyChange) (api.PolicyChange, error) {
 	return c, fmt.Errorf("%s does not take %s with containers of others (cluster.accept.policy)", n.opts.Name, strings.Join(left, ", "))
 }
 
-// withoutMarks returns a change whose queues say no DSCP and reserve nothing where this node does not
-// take that.
+// withoutMarks returns a change whose queues say no DSCP and reserve nothing where this node does
+// not take that.
 func (n *Node) withoutMarks(c policy.Change) policy.Change {
 	if n.opts.AcceptPolicy == nil || !c.Gives("queues") {
 		return c

@@ -24,8 +24,8 @@ const (
 	aliveTimes  = 4
 )
 
-// dialForMove connects for a migration: to another node or the manager's registry. Without a cgroup, and
-// where the thread cannot enter it, the packets are the host's.
+// dialForMove connects for a migration: to another node or the manager's registry. Without a
+// cgroup, and where the thread cannot enter it, the packets are the host's.
 func (n *Node) dialForMove(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

@@ -139,7 +139,8 @@ func (n *testNode) refusedCalls() (sum uint64) {
 	return sum
 }
 
-// loggedRefusals counts the lines of the log about refused calls, and the calls of which they speak.
+// loggedRefusals counts the lines of the log about refused calls, and the calls of which they
+// speak.
 func (n *testNode) loggedRefusals() (lines, calls uint64) {
 	for line := range strings.Lines(n.log.String()) {
 		if !strings.Contains(line, `msg="migration refused"`) {
@@ -152,8 +153,8 @@ func (n *testNode) loggedRefusals() (lines, calls uint64) {
 	return lines, calls
 }
 
-// mostRefusals is how many lines of the log there may be about refused calls of one node: some for each
-// of the reasons.
+// mostRefusals is how many lines of the log there may be about refused calls of one node: some for
+// each of the reasons.
 func mostRefusals(since time.Time) uint64 {
 	const reasons = 12
 	return reasons * (crowd.LinesAtOnce + 1 + uint64(time.Since(since)/crowd.LinesEvery))

@@ -361,7 +361,8 @@ func TestStaleListBeginsNothing(t *testing.T) {
 }
 
 // TestListGoesNotBack: a node knows its list after a restart, and takes none with a lower
-// sequence (TestOlderListIsNotTaken); a manager whose clock or whose files went back goes on above it.
+// sequence (TestOlderListIsNotTaken); a manager whose clock or whose files went back goes on above
+// it.
 func TestListGoesNotBack(t *testing.T) {
 	c := newCluster(t)
 	a := c.node("a", 1e6)

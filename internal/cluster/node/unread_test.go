@@ -11,8 +11,8 @@ import (
 	"weir/internal/core/wire"
 )
 
-// TestOrdersBeforeBodies: a call without an order of the manager's for the node that makes it is refused before
-// its body is read: the answer comes while nothing of the body does.
+// TestOrdersBeforeBodies: a call without an order of the manager's for the node that makes it is
+// refused before its body is read: the answer comes while nothing of the body does.
 func TestOrdersBeforeBodies(t *testing.T) {
 	c := newCluster(t)
 	a, b := c.node("a", 100e6), c.node("b", 100e6)

@@ -125,8 +125,9 @@ func (y *years) settled() {
 		if waits = y.waits(); waits == "" {
 			return
 		}
-		// A request that was on its way when the clock was moved on is refused: it was signed
-		// half a day ago. Its node asks again after a while, by a clock that does not stand still.
+		// A request that was on its way when the clock was moved on is refused: it was
+		// signed half a day ago. Its node asks again after a while, by a clock that does
+		// not stand still.
 		if try%2000 == 1999 {
 			y.clock.Advance(time.Minute)
 		}

@@ -25,8 +25,8 @@ type Connections struct {
 }
 
 // Use notes that a request of a member, with the context ctx, is served on its
-// connection, until done is called. Call it before the membership is checked: then a removal at the same moment
-// either refuses the request or closes its connection.
+// connection, until done is called. Call it before the membership is checked: then a removal at the
+// same moment either refuses the request or closes its connection.
 func (c *Connections) Use(ctx context.Context, member string) (done func()) {
 	conn, ok := ctx.Value(connKey{}).(io.Closer)
 	if !ok {

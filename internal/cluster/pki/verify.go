@@ -75,7 +75,8 @@ func Joining(t Token, now func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		Time:       now,
-		// The usual check would ask the host's authorities; VerifyConnection asks the token's.
+		// The usual check would ask the host's authorities; VerifyConnection asks the
+		// token's.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if authority := withHash(state.PeerCertificates, t.Authority); authority != nil {

@@ -44,7 +44,8 @@ func TestTenThousand(t *testing.T) {
 			alpha     float64
 		}{{Local, optimize.DefaultAlpha}, {Local, 0.99}, {Genetic, optimize.DefaultAlpha}, {GeneticSeeded, optimize.DefaultAlpha}} {
 			t.Run(fmt.Sprintf("%v/%s,alpha=%v", measure, part.algorithm, part.alpha), func(t *testing.T) {
-				// A mutation in every fifth child is the best for it at 1,000 containers.
+				// A mutation in every fifth child is the best for it at 1,000
+				// containers.
 				o := Options{Options: optimize.Options{Alpha: part.alpha, Seed: 1}, For: *long, Genetic: optimize.GeneticOptions{Mutation: 0.2}}
 				began, next := clock(), time.Duration(0)
 				o.Stop = func(s float64) bool {

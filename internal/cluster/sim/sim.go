@@ -48,8 +48,8 @@ type Options struct {
 	// For ends the genetic algorithm after this time instead of after its number of
 	// generations; its result then depends on the machine. 0 = by generations.
 	For time.Duration
-	// Genetic has the genetic algorithm's own parameters, which the paper leaves open; 0 = its defaults. Of
-	// Options, Seeded and Stop it has none of its own.
+	// Genetic has the genetic algorithm's own parameters, which the paper leaves open; 0 = its
+	// defaults. Of Options, Seeded and Stop it has none of its own.
 	Genetic optimize.GeneticOptions
 	// Stop is told the S of each generation's fittest, and ends the genetic algorithm
 	// early when it says so; nil = never.

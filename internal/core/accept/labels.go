@@ -11,8 +11,8 @@ import (
 	"weir/internal/core/wire"
 )
 
-// Labels steer more than Weir: a reverse proxy publishes a container by them, a program of cron jobs
-// runs commands in it. So of the labels that come from another node these stay: those of the
+// Labels steer more than Weir: a reverse proxy publishes a container by them, a program of cron
+// jobs runs commands in it. So of the labels that come from another node these stay: those of the
 // cluster, those of Weir that say a field of Policy, those of compose where Policy has group, since
 // a project is one, and what a pattern of Labels names. The others stay behind.
 

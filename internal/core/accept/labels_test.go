@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestLabelsThatComeAlong: of the labels of a container from another node those count whose field is
-// accepted, and those of others that a pattern names. A label cannot come back by the image.
+// TestLabelsThatComeAlong: of the labels of a container from another node those count whose field
+// is accepted, and those of others that a pattern names. A label cannot come back by the image.
 func TestLabelsThatComeAlong(t *testing.T) {
 	given := map[string]string{"weir.min": "60mbit", "weir.weight": "10000", "weir.ingress.limit-packets": "9", "weir.dscp": "ef", "weir.unknown": "x", "weir.pinned": "true",
 		"com.docker.compose.project": "tenant-b", "traefik.enable": "true", "ofelia.job-exec.x/y.command": "rm", "org.opencontainers.image.title": "web"}

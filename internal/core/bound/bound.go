@@ -64,7 +64,8 @@ const (
 	Body       = 64 << 10 // bytes of a request's body
 	BodyLevels = 16       // of arrays and objects: a policy and what is around it
 	Header     = 16 << 10 // bytes of a request's header
-	// Refused is what a request may cost that is refused for who asks, beyond the TLS handshake.
+	// Refused is what a request may cost that is refused for who asks, beyond the TLS
+	// handshake.
 	RefusedMemory = 64 << 10
 	RefusedCPU    = time.Millisecond
 )

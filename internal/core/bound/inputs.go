@@ -10,8 +10,8 @@ type Input struct {
 	Bytes  int    // of one
 	Levels int    // of lists and mappings in each other; 0 = it has none, or they cost nothing
 	Count  string // how many of it; "" = as many as there are objects
-	// Held names the function that refuses or shortens what is beyond the bound, behind the file
-	// that declares it.
+	// Held names the function that refuses or shortens what is beyond the bound, behind the
+	// file that declares it.
 	Held []string
 	// Fuzz names the fuzz targets that drive its reader with that size, behind their package.
 	Fuzz []string

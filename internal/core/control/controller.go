@@ -170,8 +170,8 @@ func (k *Controller) Step(s PeriodSample) State {
 // law makes the next output of the present one and of the sum of the controller's three terms.
 type law func(wire, terms float64) float64
 
-// velocity adds the terms to the output. Nothing is summed up beside it that a bound could keep from
-// having its effect, so there is nothing to wind up.
+// velocity adds the terms to the output. Nothing is summed up beside it that a bound could keep
+// from having its effect, so there is nothing to wind up.
 func (k *Controller) velocity(wire, terms float64) float64 { return wire + terms }
 
 // mode returns the reason that keeps the controller from acting; Moving if there is none.

@@ -58,9 +58,10 @@ func (g Gains) Check() error {
 }
 
 // CheckStable refuses, as a *invalid.Error, gains with which the loop is not stable on a network
-// that answers within the second, as nearly all do: where each second's goodput is the rate that was
-// set the second before. A network with a lag of its own, a fifth of a second or more, can be stable with
-// gains that are refused here (the CPS paper's figure 8b is of such sets), so a user may insist.
+// that answers within the second, as nearly all do: where each second's goodput is the rate that
+// was set the second before. A network with a lag of its own, a fifth of a second or more, can be
+// stable with gains that are refused here (the CPS paper's figure 8b is of such sets), so a user
+// may insist.
 func (g Gains) CheckStable() error {
 	if err := g.Check(); err != nil {
 		return err

@@ -12,9 +12,9 @@ const arrival = 8 * 1024 / 100e6 * 1e3
 // interval between two packets, with which it began.
 //
 // While u is above 0 the interval only grows, so a flow that is short of its reservation becomes
-// slower, and one that has it loses it. While u is below 0 the interval shrinks to nothing. So it holds no rate, with any gains. What the paper's program did is not known;
-// a law that adds the difference of two intervals, arrival / u now and before, is Weir's own with packets
-// for bytes.
+// slower, and one that has it loses it. While u is below 0 the interval shrinks to nothing. So it
+// holds no rate, with any gains. What the paper's program did is not known; a law that adds the
+// difference of two intervals, arrival / u now and before, is Weir's own with packets for bytes.
 type summed struct{ u float64 }
 
 // next returns the output for full frames, in wire bits per second.

@@ -9,7 +9,8 @@ type Device struct {
 	Index int
 	Name  string
 	Kind  string // as the kernel says: "veth", "bridge", "tuntap", "device" (hardware), ...
-	// Parent is the other end of a pair, or the device below a VLAN, a macvlan or a tunnel; 0 = none.
+	// Parent is the other end of a pair, or the device below a VLAN, a macvlan or a tunnel; 0 =
+	// none.
 	Parent int
 	// Away says that the parent is in another namespace.
 	Away bool
@@ -34,14 +35,15 @@ type Link struct {
 type Workload struct {
 	Key, Name string
 	Devices   []int // indices of the host's ends
-	// Whole says that all that is sent in its namespace is the workload's, not only what comes by
-	// its devices.
+	// Whole says that all that is sent in its namespace is the workload's, not only what comes
+	// by its devices.
 	Whole bool
 	// Sockets says that what its sockets send by another device is known by its cgroup.
 	Sockets bool
 	// Inside are the devices in the namespaces in which its devices have their other ends.
 	Inside []Interface
-	// Past is the device of the host that packets got into the workload without passing, "" = none.
+	// Past is the device of the host that packets got into the workload without passing, "" =
+	// none.
 	Past string
 }
 
@@ -50,8 +52,8 @@ type Interface struct {
 	Device
 	// Host says that the parent is a device of the host.
 	Host bool
-	// Out says of a pair that the namespace of its other end has another way out than back here:
-	// without one it is a container inside of this one.
+	// Out says of a pair that the namespace of its other end has another way out than back
+	// here: without one it is a container inside of this one.
 	Out bool
 }
 

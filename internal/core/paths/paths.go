@@ -34,8 +34,8 @@ func (f UnsteeredTraffic) Text() string {
 
 // Result is what follows for the workloads of a host.
 type Result struct {
-	// Taken is where the packets of a workload are taken, by its key, if that is not at the devices
-	// that its source names.
+	// Taken is where the packets of a workload are taken, by its key, if that is not at the
+	// devices that its source names.
 	Taken map[string]Taken
 	// Unsteered is what of a workload does not meet the links, by its key.
 	Unsteered map[string][]UnsteeredTraffic

@@ -112,7 +112,8 @@ func (c Class) label() string {
 	return c.Name
 }
 
-// label returns the name that people call the port by: "interface veth1a2b", "cgroup /sys/fs/cgroup/a".
+// label returns the name that people call the port by: "interface veth1a2b", "cgroup
+// /sys/fs/cgroup/a".
 func (p Port) label() string {
 	if p.Sockets {
 		return "sockets of cgroup " + p.Cgroup

@@ -266,7 +266,8 @@ func TestStateClass(t *testing.T) {
 	if _, ok := s.Class(1); ok {
 		t.Error("class 1 is there")
 	}
-	// A port whose class is not there (another program tampered with the maps) is named by number.
+	// A port whose class is not there (another program tampered with the maps) is named by
+	// number.
 	have := State{Ports: []Port{{Device: "veth1", Ifindex: 1, Class: 9}}}
 	if got := Diff(have, State{})[0].String(); got != "remove interface veth1 of class 9" {
 		t.Errorf("got %q", got)

@@ -118,8 +118,8 @@ type Link struct {
 	Framing   framing.Framing  // what the line takes of each frame
 	Limit     Limit            // what may wait on the whole link
 	Class     ClassID          // of a zone's egress: its class on the device's own link
-	// Part is the zone by whose name policies say what differs here, "" = none. Aside says that it
-	// is not the default zone (policy.InZone).
+	// Part is the zone by whose name policies say what differs here, "" = none. Aside says that
+	// it is not the default zone (policy.InZone).
 	Part  string
 	Aside bool
 }

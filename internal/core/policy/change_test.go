@@ -81,8 +81,8 @@ func TestDisciplineWithoutQueuesTakesThemAway(t *testing.T) {
 	}
 }
 
-// A discipline takes an isolation that a layer below gave, and that does not go with it, away, and is
-// refused beside one in the same layer.
+// A discipline takes an isolation that a layer below gave, and that does not go with it, away, and
+// is refused beside one in the same layer.
 func TestOtherDisciplinesTakeIsolationAway(t *testing.T) {
 	below, above := MustChange("isolation", "srchost"), MustChange("discipline", "fifo")
 	for name, p := range map[string]Policy{

@@ -19,8 +19,8 @@ func MatchesOf(queues []Queue) [][]classify.Match {
 	return all
 }
 
-// Turns returns the index of the queue in which flows take turns, the one that takes the rest; -1 if
-// none is such.
+// Turns returns the index of the queue in which flows take turns, the one that takes the rest; -1
+// if none is such.
 func (p Policy) Turns() int {
 	if rest := classify.Rest(MatchesOf(p.Queues)); p.Discipline.HasQueues() && rest < len(p.Queues) && p.Isolation != discipline.NoIsolation &&
 		p.Queues[rest].Max == (Amount{}) && p.Queues[rest].Reserve == (Amount{}) {

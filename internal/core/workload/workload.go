@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package workload has the words by which workloads are known wherever they are found,
-// kept and shown: kinds, states, those of their sources, and the keys that follow from a kind and a name.
+// kept and shown: kinds, states, those of their sources, and the keys that follow from a kind and a
+// name.
 //
 //	workload.Key(workload.KindDocker, "web")    // docker:web
 //	workload.Key(workload.KindDevice, "veth1")  // dev:veth1

@@ -239,9 +239,9 @@ func TestGainTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	// W4 by the genetic algorithm: 0.8/0.5, 0.8/1 and 1/0.9; by the local search
-	// 0.4/0.5, 0.4/1 and 0.81/0.9. W9's iperf arrives by a half before, then wholly or by a quarter.
-	// The only rate with a range is that of cache beside stream, 0.45 to 0.55: of the three changes
-	// that moves 0.8/0.5 between 0.8/0.45 and 0.8/0.55, and of the others 0.4/1.
+	// 0.4/0.5, 0.4/1 and 0.81/0.9. W9's iperf arrives by a half before, then wholly or by a
+	// quarter. The only rate with a range is that of cache beside stream, 0.45 to 0.55: of the
+	// three changes that moves 0.8/0.5 between 0.8/0.45 and 0.8/0.55, and of the others 0.4/1.
 	for _, want := range []string{
 		"| W4 | +17.0 ± 5.4 % | 0 % |  | -30.0 ± 1.3 % | 100 % |  | -30.0 ± 1.3 % | 100 % |  | -30.0 ± 1.3 % | 100 % |  |  |",
 		"| W9 | +20.3 ± 0.0 % | 0 % | 50.50 -> 1.00 % | -30.3 ± 0.0 % | 100 % | 50.50 -> 75.25 % | -30.3 ± 0.0 % | 100 % | 50.50 -> 75.25 % | -30.3 ± 0.0 % | 100 % | 50.50 -> 75.25 % | +58 %, the most of all |",

@@ -83,7 +83,8 @@ type mutationLine struct {
 // mutations that are tried: genes of a child that become a random node, on average.
 var mutations = []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1}
 
-// mutate lets the genetic algorithm plan for each mix with each mutation, from the paper's random start.
+// mutate lets the genetic algorithm plan for each mix with each mutation, from the paper's random
+// start.
 func mutate(mixes []mix) (list []any, err error) {
 	for _, mutation := range mutations {
 		line := mutationLine{Mutation: mutation, Reduced: map[string]float64{}}

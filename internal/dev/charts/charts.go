@@ -2,8 +2,8 @@
 
 // Package charts draws the figures that pages make of recorded data: grouped and stacked bars, and
 // curves, as SVG. Title, legend, plot and labels have places of their own, one below the other, so
-// that no text covers another one or a bar; the test of package main in internal/dev/papers holds all
-// pictures to it. A picture is 900 pixels wide.
+// that no text covers another one or a bar; the test of package main in internal/dev/papers holds
+// all pictures to it. A picture is 900 pixels wide.
 //
 // Plots of a run over time are package report's.
 package charts
@@ -42,7 +42,8 @@ type canvas struct {
 	log       bool
 }
 
-// begin writes the frame: title, legend, the vertical axis with its unit, and the name of the other one.
+// begin writes the frame: title, legend, the vertical axis with its unit, and the name of the other
+// one.
 func begin(heading, unit, across string, kinds []string, low, high float64, log bool) *canvas {
 	c := &canvas{low: low, high: high, log: log}
 	fmt.Fprintf(c, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif">`+"\n", Width, Height, Width, Height)

@@ -82,7 +82,8 @@ func plotCheckpoints(events []cluster.Event) []byte {
 	return l.SVG()
 }
 
-// plotSizes draws what a checkpoint of qsort takes, as it is and packed, as the paper's figure 9(b).
+// plotSizes draws what a checkpoint of qsort takes, as it is and packed, as the paper's figure
+// 9(b).
 func plotSizes(events []cluster.Event) []byte {
 	l := charts.LineChart{Title: "C-Balancer, figure 9(b): size of qsort's checkpoint", Unit: "MB", Across: "workers", At: []float64{1, 2, 4, 8},
 		Kinds: []string{"as it is", "packed"}, Curves: make([][]charts.CurvePoint, 2)}

@@ -196,8 +196,9 @@ func (d *Runs) staleText(root, today string) (string, error) {
 	return strings.Join(list, ""), nil
 }
 
-// Stands says whether what a run of a paper's folder measured at a commit, and what it measured with,
-// has not changed since by more than figures may be old. A commit that is not in the clone does not.
+// Stands says whether what a run of a paper's folder measured at a commit, and what it measured
+// with, has not changed since by more than figures may be old. A commit that is not in the clone
+// does not.
 func Stands(root, commit, paper string) (bool, error) {
 	if !in(root, commit) {
 		return false, nil

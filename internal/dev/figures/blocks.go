@@ -25,8 +25,8 @@ var beginning = regexp.MustCompile(`<!-- figures: [a-z0-9/-]+ -->`)
 func HasBlocks(page []byte) bool { return beginning.Match(page) }
 
 // Blocks replaces the text of all blocks of a page by what text says for their names and
-// their present text. A block that begins with a new line has its text in lines of its own. An error names a
-// block that is not known, or that has no end.
+// their present text. A block that begins with a new line has its text in lines of its own. An
+// error names a block that is not known, or that has no end.
 func Blocks(page []byte, text func(name, present string) (string, error)) ([]byte, error) {
 	if begun, ended := len(beginning.FindAll(page, -1)), len(marker.FindAll(page, -1)); begun != ended {
 		return nil, fmt.Errorf("%d blocks begin with <!-- figures: NAME --> and %d have an end; write <!-- /figures --> behind each", begun, ended)

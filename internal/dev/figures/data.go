@@ -32,7 +32,8 @@ type Source struct {
 	Machine   string `json:"machine"`        // Virtual or what else it ran on
 	Command   string `json:"command"`        // that repeats the run, from the module's root
 	Status    int    `json:"status"`         // of the command: 1 = an expectation does not hold
-	// Failures are the expectations that did not hold and the generators' problems, a line each.
+	// Failures are the expectations that did not hold and the generators' problems, a line
+	// each.
 	Failures []string `json:"failures,omitempty"`
 	// Plot is the SHA-256 of the run's picture, in hexadecimal; "" = there is none.
 	Plot string `json:"plot,omitempty"`
@@ -209,7 +210,8 @@ func (r *Run) Phases() int {
 	}
 }
 
-// Costs are the rows of a cost measurement that have figures, none if the run is nil or measured something else.
+// Costs are the rows of a cost measurement that have figures, none if the run is nil or measured
+// something else.
 func (r *Run) Costs() (list []report.CostRow) {
 	for _, row := range rows[report.CostRow](r) {
 		if row.Case != "" && row.Problem == "" {

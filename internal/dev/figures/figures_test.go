@@ -149,7 +149,8 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// TestStale has a page say since when its figures are stale, until the code is again what was measured.
+// TestStale has a page say since when its figures are stale, until the code is again what was
+// measured.
 func TestStale(t *testing.T) {
 	root, _ := repository(t)
 	commit := loaded(t, root).Run("qcon/a-fair").Source.Commit

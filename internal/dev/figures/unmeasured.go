@@ -12,7 +12,8 @@ import (
 )
 
 // UnmeasuredList is the file of the folder that lists the pages and blocks that are older than the
-// data, a line each: FILE or FILE#BLOCK, and why. They are left as they are, and make check says so.
+// data, a line each: FILE or FILE#BLOCK, and why. They are left as they are, and make check says
+// so.
 const UnmeasuredList = "unmeasured.txt"
 
 // ReadUnmeasured reads that file, if there is one: the reason by page or block.

@@ -239,8 +239,8 @@ func (b *built) eachPlot(root string, f func(file, want string) error) error {
 	return nil
 }
 
-// problems are a line for each file that differs from its data, and for each run whose data cannot be
-// held against the tree.
+// problems are a line for each file that differs from its data, and for each run whose data cannot
+// be held against the tree.
 func problems(root string) ([]string, *built, error) {
 	b, err := build(root)
 	if err != nil {

@@ -165,7 +165,8 @@ func TestPageWithoutDataIsRefused(t *testing.T) {
 	}
 }
 
-// A page that is listed as older than the data, and has data, is made from it and taken off the list.
+// A page that is listed as older than the data, and has data, is made from it and taken off the
+// list.
 func TestListedPageWithDataIsMade(t *testing.T) {
 	root := copied(t)
 	file := filepath.Join(root, unmeasured)

@@ -117,7 +117,8 @@ func (p *paper) figures() (list []figure) {
 	return list
 }
 
-// page is the whole text, the names of the runs whose plots it shows, and the pictures that it draws.
+// page is the whole text, the names of the runs whose plots it shows, and the pictures that it
+// draws.
 func page(r *results) (text string, plots []string, pictures map[string][]byte) {
 	w := &writer{results: r, pictures: map[string][]byte{}}
 	kernels, commits, days := w.sources()

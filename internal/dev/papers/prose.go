@@ -13,8 +13,8 @@ import (
 //go:embed text
 var texts embed.FS
 
-// prose returns a longer text of a page, without its last new line: text/NAME.md. It may have places
-// for what is measured, as fmt has them.
+// prose returns a longer text of a page, without its last new line: text/NAME.md. It may have
+// places for what is measured, as fmt has them.
 func prose(name string) string {
 	text, err := texts.ReadFile("text/" + name + ".md")
 	if err != nil {

@@ -93,8 +93,8 @@ func (m machines) weir(name string, args ...string) step {
 	return step{Name: name, Command: m.run(name, command...)}
 }
 
-// devices returns the tests of what clouds' kernels lack: WireGuard, netkit, processes in cgroups of
-// version 2.
+// devices returns the tests of what clouds' kernels lack: WireGuard, netkit, processes in cgroups
+// of version 2.
 func (m machines) devices() []step {
 	return []step{
 		alone(m.tests("7.3", "host/doctor", "-test.run", "^Test(Losses|LossesInSharedBlocks|TunnelLosesClasses|UsersOfTheMark|MarkOfWireGuard|SkippedFilters)$")),
@@ -214,7 +214,8 @@ func (m machines) arm64() (steps []step) {
 	return steps
 }
 
-// drivers returns the tests of what clouds' kernels have no driver for, on Debian's for every machine.
+// drivers returns the tests of what clouds' kernels have no driver for, on Debian's for every
+// machine.
 func (m machines) drivers(kernel string) step {
 	s := m.agent(kernel, "-long", "-test.run", "^TestKindsOfLinks$/^PPPoE$|^TestFramesOfALink$/^PPPoE$")
 	s.Name = "vm/drivers-" + kernel

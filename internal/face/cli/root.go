@@ -3,9 +3,9 @@
 // Package cli is the command weir: the root of its commands, and those that ask neither an
 // agent nor a manager. hostcmd has the commands of a host, clustercmd those of a cluster,
 // auditcmd both audit logs, webcmd both pages, servecmd the agent and the migration helper; all of
-// them stand in the frame of package frame. weir hands some commands over to other programs: weir lab
-// and weir demo to weir-lab (package labcli), weir manager init, serve and restore to weir-manager
-// (package managercli).
+// them stand in the frame of package frame. weir hands some commands over to other programs: weir
+// lab and weir demo to weir-lab (package labcli), weir manager init, serve and restore to
+// weir-manager (package managercli).
 //
 //	weir set web --min 20mbit
 //

@@ -22,8 +22,8 @@ import (
 	"weir/internal/face/server/page"
 )
 
-// crowdPage keeps TestStreamsShareSamples serving a page of 1,000 workloads, for the measurements of
-// scripts/browser.
+// crowdPage keeps TestStreamsShareSamples serving a page of 1,000 workloads, for the measurements
+// of scripts/browser.
 var crowdPage = flag.String("page", "", "folder: serve the page of 1,000 workloads, with the socket weir.sock there, until the test is ended")
 
 // audience is an agent in memory with many workloads, whose rates rise and fall. As the real

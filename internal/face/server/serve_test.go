@@ -326,8 +326,8 @@ func TestShutdownEndsStreams(t *testing.T) {
 	}
 }
 
-// TestShutdownWaitsForNoSilentConnection: a client may dial more than it needs (net/http's does), and
-// such a connection carries no request to wait for.
+// TestShutdownWaitsForNoSilentConnection: a client may dial more than it needs (net/http's does),
+// and such a connection carries no request to wait for.
 func TestShutdownWaitsForNoSilentConnection(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.sock")
 	s := New(demo(), Options{Socket: path, Log: quiet()})
@@ -405,8 +405,8 @@ func (a *usageAgent) Usage(ctx context.Context, _ api.UsageQuery) (api.Usage, er
 	return api.Usage{}, ctx.Err()
 }
 
-// TestUsageIsReadByFewAtOnce: each question about the usage reads the files of all days, so one user
-// has four at once under way, and further ones are refused.
+// TestUsageIsReadByFewAtOnce: each question about the usage reads the files of all days, so one
+// user has four at once under way, and further ones are refused.
 func TestUsageIsReadByFewAtOnce(t *testing.T) {
 	const questions = 20
 	agent := &usageAgent{demo(), make(chan struct{}, questions), make(chan struct{})}

@@ -62,8 +62,8 @@ func TestUsage(t *testing.T) {
 }
 
 // The agent counts all that workloads send which come and go between two readings, also if others
-// have their class next: each has what it sent, and a link what all its rows have. It is on the disk
-// before a class goes.
+// have their class next: each has what it sent, and a link what all its rows have. It is on the
+// disk before a class goes.
 func TestUsageOfShortJobs(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, h *host) {
 		h.start()

@@ -57,10 +57,11 @@ type Options struct {
 	Attach Attacher
 	// Load reads the configuration again; nil if there is no file.
 	Load func() (config.Config, error)
-	// Wrong is the mistake in the file for which Config is the one that was in force before; nil
-	// = there is none.
+	// Wrong is the mistake in the file for which Config is the one that was in force before;
+	// nil = there is none.
 	Wrong error
-	// Accepted is called when what Load returned, or Config, is in force; nil = nothing is done.
+	// Accepted is called when what Load returned, or Config, is in force; nil = nothing is
+	// done.
 	Accepted func() error
 	// DeviceExists tells whether a device that was there when the last agent ended
 	// still is; nil = all are.
@@ -84,13 +85,14 @@ type Options struct {
 	// Unwritable returns the agent's folders in which nothing can be written now; nil = that is
 	// not known. It is asked every second.
 	Unwritable func() []api.Storage
-	// Late returns what beside the file's settings is in force from the next start on; nil = nothing.
+	// Late returns what beside the file's settings is in force from the next start on; nil =
+	// nothing.
 	Late func() []string
-	// Down returns why a link's device sends nothing though it is there, "" if it does or that is
-	// not known; nil = it is never known. It is asked every second.
+	// Down returns why a link's device sends nothing though it is there, "" if it does or that
+	// is not known; nil = it is never known. It is asked every second.
 	Down func(device string) string
-	// Wall returns what the host's clock shows at a moment, in its time zone: it may be set back while
-	// time goes on. nil = what it showed then.
+	// Wall returns what the host's clock shows at a moment, in its time zone: it may be set
+	// back while time goes on. nil = what it showed then.
 	Wall func(time.Time) time.Time
 	// StateDir is where state.json is kept; "" = Config.StateDir.
 	StateDir string

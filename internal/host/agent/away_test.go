@@ -62,9 +62,9 @@ func TestNothingIsKept(t *testing.T) {
 	})
 }
 
-// TestRemovedPodWithOpenSockets: a pod that was removed has its class, within its limits and without
-// its min, until its last socket is closed, for the next agent too. A pod of its name that follows has
-// nothing of its settings.
+// TestRemovedPodWithOpenSockets: a pod that was removed has its class, within its limits and
+// without its min, until its last socket is closed, for the next agent too. A pod of its name that
+// follows has nothing of its settings.
 func TestRemovedPodWithOpenSockets(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, h *host) {
 		open := map[plan.ClassID]bool{1: true}

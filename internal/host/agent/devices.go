@@ -18,11 +18,11 @@ type Devices struct {
 	// Names returns the names and alternative names of all devices; with nil the names of links
 	// are not checked against them.
 	Names func() ([]string, error)
-	// Index returns the index of the device that has a name or alternative name, 0 if none has; nil
-	// = the agent sees that another device has a link's name when it sets the link.
+	// Index returns the index of the device that has a name or alternative name, 0 if none has;
+	// nil = the agent sees that another device has a link's name when it sets the link.
 	Index func(device string) int
-	// Changed gets a value when devices have come, gone or been renamed; nil = the agent sees it when
-	// it sets a link.
+	// Changed gets a value when devices have come, gone or been renamed; nil = the agent sees
+	// it when it sets a link.
 	Changed <-chan struct{}
 	// Tidy removes what was left of links that are no longer among these, or whose name another
 	// device has; nil = nothing is.

@@ -24,7 +24,8 @@ func examples() map[string]string {
 			all["ingress."+f.Name] = f.Example
 		}
 	}
-	// The example belongs to sfq, and that of discipline is llq: what is kept is flows, the default.
+	// The example belongs to sfq, and that of discipline is llq: what is kept is flows, the
+	// default.
 	all["isolation"], all["ingress.isolation"] = "flows", "flows"
 	return all
 }

@@ -128,7 +128,8 @@ func (f *finder) watch(ctx context.Context, s *source, in func(func()), report f
 	}
 }
 
-// report takes a source's list, and returns the world with it, the changes, and which keys are others now.
+// report takes a source's list, and returns the world with it, the changes, and which keys are
+// others now.
 func (f *finder) report(s *source, list []discover.Workload, w decide.World, now time.Time) (decide.World, decide.Reasons, map[string]string) {
 	list = slices.DeleteFunc(list, func(found discover.Workload) bool { return !f.expected(found, w) })
 	before, has := s.seen, reports.Keys(list)
@@ -154,8 +155,8 @@ func (f *finder) expected(found discover.Workload, w decide.World) bool {
 		w.Attaches(found)
 }
 
-// found returns the workloads that sources see, that are pending and that are away, sorted by key. Where
-// two see the same key, the earlier source is believed.
+// found returns the workloads that sources see, that are pending and that are away, sorted by key.
+// Where two see the same key, the earlier source is believed.
 func (f *finder) found() []discover.Workload {
 	byKey := map[string]discover.Workload{}
 	for _, s := range f.sources {
@@ -201,8 +202,8 @@ func (f *finder) attach(at config.Attachment, devices []discover.Device) (*pendi
 	return p, nil
 }
 
-// detach ends an attachment. What the sources saw of its workload is forgotten, or, if something of it
-// may last, has ended.
+// detach ends an attachment. What the sources saw of its workload is forgotten, or, if something of
+// it may last, has ended.
 func (f *finder) detach(at config.Attachment) (lasts bool, err error) {
 	key := decide.WorkloadOf(at).Key
 	delete(f.pending, key)

@@ -53,8 +53,8 @@ workloads:
 	})
 }
 
-// What is in force follows the host's clock within a second, when it is set, forth and back, and when
-// the host gets another time zone.
+// What is in force follows the host's clock within a second, when it is set, forth and back, and
+// when the host gets another time zone.
 func TestTimesWhenTheClockIsSet(t *testing.T) {
 	const config = `
 links: [{device: eth0, egress: 100mbit}]

@@ -14,8 +14,8 @@ func ciliumHere() bool {
 	})
 }
 
-// ciliumAmong says whether one of the devices is Cilium's: it makes these before it steers anything.
-// indexOf returns 0 for a device that is not there.
+// ciliumAmong says whether one of the devices is Cilium's: it makes these before it steers
+// anything. indexOf returns 0 for a device that is not there.
 func ciliumAmong(indexOf func(device string) int) bool {
 	return indexOf("cilium_host") != 0 || indexOf("cilium_net") != 0
 }

@@ -110,8 +110,8 @@ func tidy(ctx context.Context, c config.Config, links []config.Link, log *slog.L
 	return errors.Join(failed, err)
 }
 
-// strays returns the devices that have a qdisc of Weir's, and are neither those of the links nor IFB
-// devices.
+// strays returns the devices that have a qdisc of Weir's, and are neither those of the links nor
+// IFB devices.
 func strays(conn *device.Conn, links []config.Link) (list []device.Device, err error) {
 	named := map[int]bool{}
 	for _, l := range links {

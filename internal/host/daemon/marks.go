@@ -25,15 +25,15 @@ const (
 	markBlind = time.Second            // the same, where it notices none of some rules
 	markNear  = 250 * time.Millisecond // between two, where it has
 	markPoll  = time.Second            // between two questions for tcx programs
-	// markPart bounds what looking takes of a CPU in the long run, where there are many filters or
-	// rules, or they change all the time; markBurst is what it may take at once.
+	// markPart bounds what looking takes of a CPU in the long run, where there are many filters
+	// or rules, or they change all the time; markBurst is what it may take at once.
 	markPart    = 20
 	markBurst   = time.Second
 	markTimeout = time.Minute
 )
 
-// markWatch finds out, aside of the agent's goroutine, where packets lose their class, who else uses
-// the bits of mark_mask, and which filters of others do not see packets as without Weir.
+// markWatch finds out, aside of the agent's goroutine, where packets lose their class, who else
+// uses the bits of mark_mask, and which filters of others do not see packets as without Weir.
 type markWatch struct {
 	mask plan.Mask
 	auto bool   // the agent has chosen them
@@ -49,7 +49,8 @@ type markWatch struct {
 	skipped []doctor.Trouble
 	shared  doctor.Trouble
 
-	// Of run: the devices between workloads and links, and what there was of tcx programs there.
+	// Of run: the devices between workloads and links, and what there was of tcx programs
+	// there.
 	way       []int
 	revisions uint64
 }

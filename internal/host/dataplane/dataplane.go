@@ -31,8 +31,8 @@ type Counters struct {
 	BacklogPackets, BacklogBytes   uint64            // waiting now
 	Drops                          map[string]uint64 // packets by reason, e.g. "class_packets"
 	DroppedBytes                   uint64
-	// Waited is for how long packets of the class waited, and WaitedBytes what it sent meanwhile. A
-	// packet that is alone does not count. See Snapshot.WaitsWhole.
+	// Waited is for how long packets of the class waited, and WaitedBytes what it sent
+	// meanwhile. A packet that is alone does not count. See Snapshot.WaitsWhole.
 	Waited      time.Duration
 	WaitedBytes uint64
 	Marked      uint64 // packets that were marked with CE (ECN) as they came; few of them are dropped later
@@ -59,16 +59,16 @@ type QueueCounters struct {
 type LinkCounters struct {
 	At      time.Time
 	Classes map[plan.ClassID]Counters
-	// Leaving are classes that the plan no longer has: those in which packets still wait, and those
-	// that have gone since the reading before, for the last time.
+	// Leaving are classes that the plan no longer has: those in which packets still wait, and
+	// those that have gone since the reading before, for the last time.
 	Leaving []Leaving
 	// Sent is what all classes that there ever were have sent.
 	Sent Sent
-	// WaitsWhole says that Counters.Waited is all the time in which packets waited. Otherwise it
-	// is the part that is certain.
+	// WaitsWhole says that Counters.Waited is all the time in which packets waited. Otherwise
+	// it is the part that is certain.
 	WaitsWhole bool
-	// Changes is another number, never 0, in each snapshot whose counters may differ from those of
-	// the one before, or in which packets wait; 0 where the backend does not tell.
+	// Changes is another number, never 0, in each snapshot whose counters may differ from those
+	// of the one before, or in which packets wait; 0 where the backend does not tell.
 	Changes uint64
 }
 
@@ -104,8 +104,8 @@ type Options struct {
 	// Zone says that the device is the IFB that stands for a zone of a link: what comes there
 	// has its class, and no socket sends to it.
 	Zone bool
-	// Wire is what the link takes of each frame beyond what the device of the qdisc shows, in bytes: the tags
-	// of its VLANs, less the Ethernet header that it does not have.
+	// Wire is what the link takes of each frame beyond what the device of the qdisc shows, in
+	// bytes: the tags of its VLANs, less the Ethernet header that it does not have.
 	Wire int
 	Back int // with Zone: index of the second end where the device is the first one of a pair; 0 = it is an IFB
 }
@@ -130,8 +130,8 @@ type Inward struct {
 // Follower is a Backend whose setting follows something of the host, such as the addresses of a
 // device that a zone means by connected.
 type Follower interface {
-	// Moved reports whether that is other than at the last Set; a Set follows it. It is as cheap
-	// as Missing.
+	// Moved reports whether that is other than at the last Set; a Set follows it. It is as
+	// cheap as Missing.
 	Moved() bool
 }
 
@@ -181,8 +181,8 @@ type Abilities struct {
 	NoBurst  bool // no workload sends above its max
 	NoGroups bool // each member of a group counts for itself on the link
 	NoQueues bool // packets do not carry a queue (plan.Carrier.Queues)
-	// NoQueueGoodput: where the goodput of a cgroup's sockets is measured, their packets do not carry
-	// their queue yet, for which a mark is needed.
+	// NoQueueGoodput: where the goodput of a cgroup's sockets is measured, their packets do not
+	// carry their queue yet, for which a mark is needed.
 	NoQueueGoodput bool
 	OneQueue       bool // all workloads have Discipline and AQM, whatever they ask for
 	// Discipline and AQM count with OneQueue.

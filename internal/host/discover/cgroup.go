@@ -61,8 +61,8 @@ func newCgroups(log *slog.Logger, read func() cgroup.Hierarchy) *Cgroups {
 // Name returns "cgroup".
 func (c *Cgroups) Name() string { return "cgroup" }
 
-// Status returns workload.SourceOK, or workload.SourceUnavailable with the reason where a workload is to be found
-// by its cgroup and the host has no cgroups to tell processes apart by.
+// Status returns workload.SourceOK, or workload.SourceUnavailable with the reason where a workload
+// is to be found by its cgroup and the host has no cgroups to tell processes apart by.
 func (c *Cgroups) Status() (state workload.SourceState, note string) {
 	c.mu.Lock()
 	asked := len(c.attached)+len(c.patterns) > 0

@@ -90,10 +90,11 @@ type Workload struct {
 	// Note is the reason why a workload cannot be steered ("uses the host's network"), ""
 	// if it can.
 	Note string
-	// Awaits is what a workload without devices and cgroups waits for ("device tap1 is not on this
-	// host"), "" if its source does not know.
+	// Awaits is what a workload without devices and cgroups waits for ("device tap1 is not on
+	// this host"), "" if its source does not know.
 	Awaits string
-	// Unseen says that the workload is there and sends by devices that lead to none of this host.
+	// Unseen says that the workload is there and sends by devices that lead to none of this
+	// host.
 	Unseen bool
 	// Ended says that the source does not have the workload any more, but a device of it is
 	// still there (package hold).

@@ -13,8 +13,8 @@ import (
 // mute is how long the agent may believe a stream of events that is open and says nothing.
 const mute = 30 * time.Second
 
-// A stream that is open and says nothing of a start, an end, a restart or a new name is found out by a list,
-// and events that a new stream has are heard at once.
+// A stream that is open and says nothing of a start, an end, a restart or a new name is found out
+// by a list, and events that a new stream has are heard at once.
 func TestMuteDockerStream(t *testing.T) {
 	e := newFakeEngine(running(idA, "a", 1))
 	world(t, e, func(w *fixture) {
@@ -46,8 +46,8 @@ func TestMuteDockerStream(t *testing.T) {
 	})
 }
 
-// A list that agrees with the events costs nothing more; one that never agrees (an engine that lists what it
-// describes otherwise) has the engine asked anew once.
+// A list that agrees with the events costs nothing more; one that never agrees (an engine that
+// lists what it describes otherwise) has the engine asked anew once.
 func TestDockerListsNowAndThen(t *testing.T) {
 	e := newFakeEngine(running(idA, "a", 1))
 	world(t, e, func(w *fixture) {

@@ -10,8 +10,8 @@ import (
 )
 
 // ChooseMask returns bits of the mark that nothing on this host writes or compares, for mark_mask:
-// auto: the kept ones as long as they are such, else the longest run of them. The mask is 0, and the
-// Trouble says why, if there are none, or if it cannot be told.
+// auto: the kept ones as long as they are such, else the longest run of them. The mask is 0, and
+// the Trouble says why, if there are none, or if it cannot be told.
 func ChooseMask(ctx context.Context, kept plan.Mask) (plan.Mask, Trouble) {
 	return Host{Marks: lookMarks(ctx)}.choose(kept)
 }

@@ -10,8 +10,8 @@ import (
 	"weir/internal/core/plan"
 )
 
-// The agent chooses bits that no other program uses, keeps its former ones while they are free, and says
-// what is wrong where there are none.
+// The agent chooses bits that no other program uses, keeps its former ones while they are free, and
+// says what is wrong where there are none.
 func TestChooseMask(t *testing.T) {
 	hidden := []error{errors.New("nft: no")}
 	for _, tt := range []struct {

@@ -10,8 +10,8 @@ import (
 	"weir/internal/host/dataplane/device/netnstest"
 )
 
-// Filters of others on what goes into a workload are named where Weir changes what they do: with tcx
-// those alone that ask for the device, without it all, and Weir's own never.
+// Filters of others on what goes into a workload are named where Weir changes what they do: with
+// tcx those alone that ask for the device, without it all, and Weir's own never.
 func TestSkippedFilters(t *testing.T) {
 	ns := netnstest.Enter(t)
 	for _, name := range []string{"port0", "port1", "port2"} {

@@ -84,8 +84,8 @@ type Marks struct {
 	Flowtables []string // of nftables, each with its devices
 }
 
-// Losing is a device in which packets lose what they carry: of a kind that does so, or with a filter
-// or a tcx program of another owner that does.
+// Losing is a device in which packets lose what they carry: of a kind that does so, or with a
+// filter or a tcx program of another owner that does.
 type Losing struct{ Name, Kind, Filter, Program string }
 
 // MarkUser is one rule that writes or compares bits of the mark.

@@ -16,12 +16,12 @@ import (
 	"weir/internal/host/dump"
 )
 
-// Where packets lose their class (bpf/marking/seal.h): in tunnels of WireGuard, in Open vSwitch, and
-// by a filter of tc that ends with OK, which writes a class id of its own into the same field.
+// Where packets lose their class (bpf/marking/seal.h): in tunnels of WireGuard, in Open vSwitch,
+// and by a filter of tc that ends with OK, which writes a class id of its own into the same field.
 
-// lookLosing finds the devices in which packets lose what they carry, and returns the indexes of those
-// between workloads and links. Of ports, the devices of workloads, and of links only the side counts
-// by which workloads send.
+// lookLosing finds the devices in which packets lose what they carry, and returns the indexes of
+// those between workloads and links. Of ports, the devices of workloads, and of links only the side
+// counts by which workloads send.
 func lookLosing(ports, links []string) (losing []Losing, way []int, err error) {
 	devices, err := dump.Whole(netlink.LinkList)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"weir/internal/host/dataplane/device/netnstest"
 )
 
-// Filters of other programs that end with OK are found where workloads' packets pass them, with what
-// helps; those that do not, and those of other devices and directions, are not.
+// Filters of other programs that end with OK are found where workloads' packets pass them, with
+// what helps; those that do not, and those of other devices and directions, are not.
 func TestLosses(t *testing.T) {
 	ns := netnstest.Enter(t)
 	ns.Run("ip", "link", "add", "port0", "type", "veth", "peer", "name", "port1")

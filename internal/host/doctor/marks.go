@@ -15,7 +15,8 @@ import (
 // productBits are the bits that a product may use wherever it runs, whether or not a
 // rule shows it: Calico's Felix takes its own from 0xffff0000 (IptablesMarkMask),
 // Cilium keeps a magic number in 0x0f00, the identity above and the cluster below
-// (bpf/lib/common.h) and assigns the whole mark when it does so, kube-proxy marks with 0x4000 and 0x8000.
+// (bpf/lib/common.h) and assigns the whole mark when it does so, kube-proxy marks with 0x4000 and
+// 0x8000.
 var productBits = map[string]uint32{
 	"calico":     0xffff0000,
 	"cilium":     allBits,

@@ -21,9 +21,9 @@ var qdiscSections = []string{
 // profileFolders are where NetworkManager's plugin for files has profiles.
 var profileFolders = []string{"etc/NetworkManager/system-connections", "run/NetworkManager/system-connections", "usr/lib/NetworkManager/system-connections"}
 
-// setters returns the settings of managers of networks that have them set the root qdisc of a device
-// whenever they configure it, each with its program and its file. It reads what the managers say below
-// /run about the device, and their files; what cannot be read is left out.
+// setters returns the settings of managers of networks that have them set the root qdisc of a
+// device whenever they configure it, each with its program and its file. It reads what the managers
+// say below /run about the device, and their files; what cannot be read is left out.
 func setters(root fs.FS, name string, index int) (found []string) {
 	return append(networkdSetters(root, index), networkManagerSetters(root, name, index)...)
 }

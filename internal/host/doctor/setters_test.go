@@ -64,8 +64,8 @@ func TestSetterOfALink(t *testing.T) {
 	t.Errorf("%+v names no %s", Examine(h), h.Links[0].Setters[0])
 }
 
-// TestQdiscBelowALink: a qdisc that another program has set at a device that carries what the link sends, as
-// at the ports of a bond, is named, with what to do.
+// TestQdiscBelowALink: a qdisc that another program has set at a device that carries what the link
+// sends, as at the ports of a bond, is named, with what to do.
 func TestQdiscBelowALink(t *testing.T) {
 	h := healthy()
 	h.Links[0].Below = []string{"eth7: tbf 8001:"}

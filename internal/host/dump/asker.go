@@ -47,9 +47,9 @@ func NewAsker() (*Asker, error) {
 // Close closes the socket.
 func (a *Asker) Close() { unix.Close(a.fd) }
 
-// Each sends a request and hands over the body of each answer, which is valid until see returns. The
-// error is nl.ErrDumpInterrupted if what was listed changed meanwhile; then all answers were handed
-// over, too.
+// Each sends a request and hands over the body of each answer, which is valid until see returns.
+// The error is nl.ErrDumpInterrupted if what was listed changed meanwhile; then all answers were
+// handed over, too.
 func (a *Asker) Each(kind, flags uint16, body []byte, see func(body []byte)) error {
 	a.sequence++
 	a.request = binary.NativeEndian.AppendUint32(a.request[:0], uint32(unix.SizeofNlMsghdr+len(body)))

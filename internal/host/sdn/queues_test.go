@@ -13,8 +13,8 @@ import (
 )
 
 // rates sends 8 Mbit/s of UDP from each of the hosts 1 to n at once and returns what each
-// has sent by up0 within a window, in Mbit/s of frames, as the hosts 5 to 4+n received it. flows has the queue of
-// each host, -1 for none.
+// has sent by up0 within a window, in Mbit/s of frames, as the hosts 5 to 4+n received it. flows
+// has the queue of each host, -1 for none.
 func (b *bed) rates(queues ...int) []float64 {
 	b.t.Helper()
 	var flows strings.Builder

@@ -125,7 +125,8 @@ func interfaces(path string) (names []string, err error) {
 
 const loopback = 1 // index of lo in every network namespace
 
-// sniffers listens at a workload's devices, to what comes by them, and at the links, to what leaves.
+// sniffers listens at a workload's devices, to what comes by them, and at the links, to what
+// leaves.
 func (h *host) sniffers(devices []string) (ports, links []sniffer, err error) {
 	if ports, err = h.ports(devices, false); err != nil {
 		return ports, nil, err

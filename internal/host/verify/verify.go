@@ -30,8 +30,8 @@ import (
 // Options select what is proved.
 type Options struct {
 	Name string // the workload, "" = all
-	// Peer is where packets are sent, the zero value = addresses for documentation. Answers of a peer
-	// (weir verify --answer there) prove that packets arrive, and what comes in.
+	// Peer is where packets are sent, the zero value = addresses for documentation. Answers of
+	// a peer (weir verify --answer there) prove that packets arrive, and what comes in.
 	Peer netip.AddrPort
 }
 

@@ -109,8 +109,8 @@ func (b *behind) Release(ctx context.Context, name string, dryRun bool) (api.Cha
 	return a.Release(ctx, name, dryRun)
 }
 
-// patienceOfTests is long, since the agent itself looks for a lost device every 8 s at last, and the
-// machine may be busy.
+// patienceOfTests is long, since the agent itself looks for a lost device every 8 s at last, and
+// the machine may be busy.
 const patienceOfTests = 40 * time.Second
 
 const oneLink = "links: [{device: eth0, egress: 100mbit}]"

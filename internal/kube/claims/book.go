@@ -23,8 +23,8 @@ type claim struct {
 	change  pause           // before a refused change is asked for again
 	write   pause           // before its status is written again, after a failure
 	stop    context.CancelFunc
-	// unseen is set from a change of what the agent was asked until the agent's allocations were
-	// read again: its status is not written meanwhile.
+	// unseen is set from a change of what the agent was asked until the agent's allocations
+	// were read again: its status is not written meanwhile.
 	unseen bool
 }
 

@@ -44,8 +44,8 @@ type Options struct {
 	Agent  Agent
 	// Kubelet is kubelet's folder, DefaultKubelet by default; the driver has sockets in it.
 	Kubelet string
-	// PodUID is that of the pod which this program runs in, with which two of them may take turns
-	// at an upgrade; "" = it is the only one.
+	// PodUID is that of the pod which this program runs in, with which two of them may take
+	// turns at an upgrade; "" = it is the only one.
 	PodUID string
 	// Ports returns what the host says of network devices; nil = nothing.
 	Ports func(devices []string) map[string]translate.Port
@@ -53,8 +53,8 @@ type Options struct {
 	Registered func()
 	Log        *slog.Logger
 
-	// Poll is how often the agent is asked how it is, by its socket; 2 s by default. Patience is
-	// for how long it may fail to answer before its links count as gone; 5 s by default.
+	// Poll is how often the agent is asked how it is, by its socket; 2 s by default. Patience
+	// is for how long it may fail to answer before its links count as gone; 5 s by default.
 	Poll, Patience time.Duration
 }
 

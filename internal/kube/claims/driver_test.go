@@ -199,7 +199,8 @@ func TestNoRequestsWhenNothingChanges(t *testing.T) {
 	quiet("back")
 }
 
-// TestRegistered: the driver says that kubelet has taken it, not before and not when it was refused.
+// TestRegistered: the driver says that kubelet has taken it, not before and not when it was
+// refused.
 func TestRegistered(t *testing.T) {
 	b := newBed(t, oneLink)
 	conn, err := grpc.NewClient("unix://"+filepath.Join(b.dir, "plugins_registry", "weir.dev-reg.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))

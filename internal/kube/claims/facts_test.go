@@ -18,10 +18,11 @@ import (
 	"weir/internal/kube/claims/translate"
 )
 
-// TestAdmitsWhatWasAllocated holds agents to what the scheduler of a real cluster has decided, which
-// scripts/test-kubernetes writes as lists of objects into the folder WEIR_FACTS. The agent of each
-// node, over a data plane without a kernel, offers the same capacity as the node's slice; it admits
-// each claim that was allocated there, holds their sum, and has no room for any claim that waits.
+// TestAdmitsWhatWasAllocated holds agents to what the scheduler of a real cluster has decided,
+// which scripts/test-kubernetes writes as lists of objects into the folder WEIR_FACTS. The agent of
+// each node, over a data plane without a kernel, offers the same capacity as the node's slice; it
+// admits each claim that was allocated there, holds their sum, and has no room for any claim that
+// waits.
 func TestAdmitsWhatWasAllocated(t *testing.T) {
 	var list struct {
 		slices resourceapi.ResourceSliceList

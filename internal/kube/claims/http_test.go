@@ -24,7 +24,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// apiServer serves over HTTP what a driver asks an API server, out of one in memory; it may be away.
+// apiServer serves over HTTP what a driver asks an API server, out of one in memory; it may be
+// away.
 type apiServer struct {
 	t      *testing.T
 	client *fake.Clientset

@@ -57,8 +57,8 @@ type Config struct {
 	// Forbidden are the fields, by their names in policy.AllNames, that annotations may not
 	// say.
 	Forbidden []string
-	// Restricted are those that they may say where their namespace has a label with AllowPrefix, as
-	// the admission policies have it; with any, a max of none is one too.
+	// Restricted are those that they may say where their namespace has a label with
+	// AllowPrefix, as the admission policies have it; with any, a max of none is one too.
 	Restricted []string
 	MaxWeight  uint32 // the largest that annotations of pods may give; 0 = any
 }

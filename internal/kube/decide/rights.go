@@ -45,8 +45,8 @@ type saying struct {
 	bounded bool // it is no max of none
 }
 
-// inQueue and inZone are the fields of a queue and of what a policy says of a zone, with the field of
-// the policy that each stands for; "" = it is about the workload's own packets among each other.
+// inQueue and inZone are the fields of a queue and of what a policy says of a zone, with the field
+// of the policy that each stands for; "" = it is about the workload's own packets among each other.
 var (
 	inQueue = map[string]string{"Name": "", "Rate": "", "Min": "", "Max": "", "Priority": "", "Match": "", "Reserve": "reserve", "DSCP": "dscp", "LimitPackets": "limit_packets"}
 	inZone  = map[string]string{"Zone": "", "Weight": "weight", "Min": "min", "Max": "max"}

@@ -13,8 +13,8 @@ import (
 )
 
 // TestRightsAreTheNodesToo: what the admission policies refuse is cut at the node as well, and what
-// they cannot read: fields inside of queues, zones and times. A label of the namespace allows it, and
-// static pods are the node administrator's.
+// they cannot read: fields inside of queues, zones and times. A label of the namespace allows it,
+// and static pods are the node administrator's.
 func TestRightsAreTheNodesToo(t *testing.T) {
 	settings := Config{Forbidden: []string{"dscp", "limit_packets"}, Restricted: []string{"min", "reserve"}, MaxWeight: 100}
 	labels := map[string]map[string]string{"paid": {"allow.weir.dev/min": "true", "allow.weir.dev/max": "true"}}
@@ -55,8 +55,9 @@ func TestRightsAreTheNodesToo(t *testing.T) {
 	}
 }
 
-// TestSayingsAreComplete: each field of what stands inside of a policy's field is known to say a field of
-// the policy, or to be about the workload's own packets. A field that is added has to be entered.
+// TestSayingsAreComplete: each field of what stands inside of a policy's field is known to say a
+// field of the policy, or to be about the workload's own packets. A field that is added has to be
+// entered.
 func TestSayingsAreComplete(t *testing.T) {
 	for _, part := range []struct {
 		fields map[string]string

@@ -32,9 +32,9 @@ func (s *seen) SetNamespace(string, map[string]string, map[string]string) {}
 func (s *seen) DeleteNamespace(string)                                    {}
 func (s *seen) ClusterKnown()                                             { s.known.Add(1) }
 
-// TestReturnOfTheAPIServer: an API server that nothing can be sent to for five minutes, at the start
-// or later, is followed again within five seconds of its return, and meanwhile is asked no more
-// than once a second on average.
+// TestReturnOfTheAPIServer: an API server that nothing can be sent to for five minutes, at the
+// start or later, is followed again within five seconds of its return, and meanwhile is asked no
+// more than once a second on average.
 func TestReturnOfTheAPIServer(t *testing.T) {
 	const name = "b"
 	// They pause by a clock that is not the bubble's.
@@ -97,7 +97,8 @@ func TestReturnOfTheAPIServer(t *testing.T) {
 					t.Errorf("asked %d times in 310 s", a)
 				}
 				there.Store(true)
-				// The fake keeps no history: who watches later does not hear of an earlier change.
+				// The fake keeps no history: who watches later does not hear of an
+				// earlier change.
 				time.Sleep(4 * time.Second)
 				if err := client.Tracker().Update(pods, pod("3"), "shop"); err != nil {
 					t.Fatal(err)

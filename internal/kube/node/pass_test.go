@@ -34,8 +34,8 @@ func (f *failing) Attach(_ context.Context, r api.AttachRequest, _ bool) (api.Ch
 	return api.ChangeResult{}, nil
 }
 
-// TestOneFailureKeepsNoOthersWaiting: a pod that the agent could not attach fails the pass, after the
-// pods behind it were attached. An agent that is away ends the pass at once.
+// TestOneFailureKeepsNoOthersWaiting: a pod that the agent could not attach fails the pass, after
+// the pods behind it were attached. An agent that is away ends the pass at once.
 func TestOneFailureKeepsNoOthersWaiting(t *testing.T) {
 	failed := &refusal.Error{Kind: refusal.Failed, Msg: "change not made"}
 	away := errors.New("connection refused")
@@ -55,9 +55,9 @@ func TestOneFailureKeepsNoOthersWaiting(t *testing.T) {
 	}
 }
 
-// TestAnnotationsThatChangeAllTheTime: what the author of a pod says anew, without end, asks the agent for
-// a bounded number of changes, each of which is a line of its audit log; the last word counts in the end,
-// and other namespaces wait for none of it.
+// TestAnnotationsThatChangeAllTheTime: what the author of a pod says anew, without end, asks the
+// agent for a bounded number of changes, each of which is a line of its audit log; the last word
+// counts in the end, and other namespaces wait for none of it.
 func TestAnnotationsThatChangeAllTheTime(t *testing.T) {
 	n := New(Options{})
 	meta := func(namespace string, weight int) Meta {

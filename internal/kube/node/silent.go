@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// unheard is a pod that the API server has on this node and whose sandbox the runtime has not told of, or has
-// not said that it is gone.
+// unheard is a pod that the API server has on this node and whose sandbox the runtime has not told
+// of, or has not said that it is gone.
 type unheard struct {
 	uid   string
 	since time.Time
 	next  time.Duration // after that time the runtime is asked
 }
 
-// longestMute is the longest time between two questions because of the same pod: it may have no sandbox for
-// hours, because a volume is missing or because it has ended.
+// longestMute is the longest time between two questions because of the same pod: it may have no
+// sandbox for hours, because a volume is missing or because it has ended.
 const longestMute = 10 * time.Minute
 
-// Silent returns a channel that has a value when the runtime should be asked for all that there are: it is
-// connected, and has said nothing of a pod for Times.Mute.
+// Silent returns a channel that has a value when the runtime should be asked for all that there
+// are: it is connected, and has said nothing of a pod for Times.Mute.
 func (n *Node) Silent() <-chan struct{} { return n.silent }
 
 // listen looks for pods that the runtime should have told of.

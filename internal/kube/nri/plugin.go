@@ -51,7 +51,8 @@ type Sink interface {
 }
 
 // Run serves the calls of the runtime at a socket until ctx ends. It connects again when the
-// runtime has gone, and when silent has a value: a runtime that is connected anew says all that there are.
+// runtime has gone, and when silent has a value: a runtime that is connected anew says all that
+// there are.
 func Run(ctx context.Context, socket string, n Sink, silent <-chan struct{}, log *slog.Logger) error {
 	pauses := retry.New(100*time.Millisecond, 2*time.Second)
 	level := slog.LevelWarn // of the message that the runtime is away: one warning each time

@@ -5,8 +5,8 @@
 //
 //	weir lab run lab/demo/shares.yaml
 //
-// and weir becomes weir-lab, with the same arguments (internal/face/cli/frame/handover.go). Packages
-// lab, cluster and demo do the work. They run this program again inside of their private
+// and weir becomes weir-lab, with the same arguments (internal/face/cli/frame/handover.go).
+// Packages lab, cluster and demo do the work. They run this program again inside of their private
 // hosts and in containers; three first arguments, which are no commands, are for that.
 package labcli
 

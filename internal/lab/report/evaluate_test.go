@@ -272,8 +272,8 @@ func TestReactionCountsFromTheGenerator(t *testing.T) {
 			if slow := len(r.Failures) > 0; slow != (tt.late > 0) {
 				t.Errorf("failures %q", r.Failures)
 			}
-			// Nor does the ideal wait: b is due its share from when its generator starts
-			// (measured from 1 s on).
+			// Nor does the ideal wait: b is due its share from when its generator
+			// starts (measured from 1 s on).
 			if ideal, due := r.Phases[0].Workloads[1].IdealBps, map[string]float64{joins: 2, leaves: 1}[tt.when]; math.Abs(ideal-share*due/3) > 1e3 {
 				t.Errorf("ideal %v, want %v", ideal, share*due/3)
 			}

@@ -147,7 +147,8 @@ func series(r *Result, w int) plotter.XYs {
 	return measured(r.Rates[w], Step)
 }
 
-// drawn is an ideal rate, which is on the wire, as the plot has it: beside goodput as that of full segments.
+// drawn is an ideal rate, which is on the wire, as the plot has it: beside goodput as that of full
+// segments.
 func drawn(r *Result, wire float64) float64 {
 	if r.Scenario.Reserves() {
 		return wire * policy.FullPayload / policy.FullFrame

@@ -123,8 +123,8 @@ expect:
 	}
 }
 
-// TestPlotComparesGoodputWithGoodput: beside curves of goodput the dashed line of a reservation is the
-// reservation, and not what it takes on the wire.
+// TestPlotComparesGoodputWithGoodput: beside curves of goodput the dashed line of a reservation is
+// the reservation, and not what it takes on the wire.
 func TestPlotComparesGoodputWithGoodput(t *testing.T) {
 	s := parse(t, `
 link: {bandwidth: 100mbit}

@@ -22,9 +22,9 @@ type Stretch struct {
 	Flows  []float64   // per flow
 }
 
-// Ideals divides the timeline into stretches. own(w) is what workload w was seen to send on average while it was
-// on, which is the demand of one that only pings or waits for answers. own may be
-// nil: then these want nothing.
+// Ideals divides the timeline into stretches. own(w) is what workload w was seen to send on average
+// while it was on, which is the demand of one that only pings or waits for answers. own may be nil:
+// then these want nothing.
 func (s *Scenario) Ideals(own func(workload int) policy.Rate) []Stretch {
 	flows, promises := s.Flows(), s.Promises()
 	var list []Stretch

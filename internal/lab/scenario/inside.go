@@ -210,8 +210,8 @@ func (p Policy) divideFlows(q int, got float64, wants policy.Rate, flows []Flow,
 	}
 }
 
-// divideUnits does so where flows take turns, which gives each flow, or each host, as much: an entry has what all
-// its streams get, or what its host gets if it is alone there.
+// divideUnits does so where flows take turns, which gives each flow, or each host, as much: an
+// entry has what all its streams get, or what its host gets if it is alone there.
 func (p Policy) divideUnits(got float64, flows []Flow, list []int, parts []float64) {
 	claims, entries, found := []policy.Claim{}, [][]int{}, map[any]int{} // of each unit; which of them it is
 	for _, i := range list {

@@ -40,8 +40,8 @@ const MaxWorkloads = 200
 // kernel's, as internal/lab/peers sets them up.
 var Schedulers = append(slices.Clone(plan.Schedulers), "none", "root-pfifo", "bpf-null", "pfifo", "fq_codel", "fq", "sfq", "drr", "htb", "htb-tuned", "htb-fixed", "cake", OVSHTB)
 
-// LimitedGSO behind the name of one of the kernel's schedulers has packets that are too long for the
-// link split before it, as Weir splits them.
+// LimitedGSO behind the name of one of the kernel's schedulers has packets that are too long for
+// the link split before it, as Weir splits them.
 const LimitedGSO = "+gso"
 
 // IsScheduler says whether a scenario can name a scheduler.

@@ -146,10 +146,10 @@ func (n *Net) uplink() error {
 }
 
 // shapeLine gives the line its rate, delay and loss, on the device that leads
-// to the receiver (the host, if traffic comes to the workloads), by netem: it sends one packet after the other, each for as
-// long as the rate says, behind a plain FIFO of 1000 packets, as a modem does. A
-// kernel without netem gets a token bucket, which lets what fits its bucket
-// pass at once: rates are right, but what waits behind a burst waits too little.
+// to the receiver (the host, if traffic comes to the workloads), by netem: it sends one packet
+// after the other, each for as long as the rate says, behind a plain FIFO of 1000 packets, as a
+// modem does. A kernel without netem gets a token bucket, which lets what fits its bucket pass at
+// once: rates are right, but what waits behind a burst waits too little.
 func (n *Net) shapeLine() error {
 	device := "out0"
 	if n.spec.Ingress {

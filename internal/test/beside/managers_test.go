@@ -100,8 +100,9 @@ func (m manager) beside(h *host, a *agent, i int, without string) {
 	}
 }
 
-// settled waits until the manager says of the link what it said without Weir, and returns that; what
-// it says twice where that is not known. Each look starts programs, which takes an emulated CPU long.
+// settled waits until the manager says of the link what it said without Weir, and returns that;
+// what it says twice where that is not known. Each look starts programs, which takes an emulated
+// CPU long.
 func (m manager) settled(h *host, without string) (text string) {
 	h.t.Helper()
 	dev := cmp.Or(m.address, uplink)
@@ -134,8 +135,8 @@ func (m manager) healthy(h *host) error {
 	return nil
 }
 
-// alike cuts off the parts of a qdisc's line that differ between two equal ones: the handle that the
-// kernel allots, and counts.
+// alike cuts off the parts of a qdisc's line that differ between two equal ones: the handle that
+// the kernel allots, and counts.
 func alike(line string) string {
 	return regexp.MustCompile(`^qdisc (\w+) \w+: |refcnt \d+|direct_packets_stat \d+`).ReplaceAllString(line, "$1 ")
 }

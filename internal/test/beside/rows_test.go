@@ -56,8 +56,8 @@ func networkd() manager {
 	}
 }
 
-// networkdQdisc has a file with a section that sets a qdisc: networkd sets it anew whenever it configures
-// the link.
+// networkdQdisc has a file with a section that sets a qdisc: networkd sets it anew whenever it
+// configures the link.
 func networkdQdisc(section, kind, settings string) manager {
 	m := networkd()
 	m.name += "-" + section
@@ -137,9 +137,9 @@ func dhcpcd() manager {
 	}
 }
 
-// openVSwitch has the link as a port of a bridge, whose qdisc it was not told to leave alone: when its
-// daemon starts, it takes away what it finds there. The class has to be in the mark, too: what the daemon
-// decides on loses the seal.
+// openVSwitch has the link as a port of a bridge, whose qdisc it was not told to leave alone: when
+// its daemon starts, it takes away what it finds there. The class has to be in the mark, too: what
+// the daemon decides on loses the seal.
 func openVSwitch() manager {
 	return manager{
 		name:    "Open-vSwitch",

@@ -44,8 +44,8 @@ func Keys(length int) string {
 }
 
 // Rules returns two queues, as JSON and so as YAML too, the first with as many matches as fit,
-// at most 64. Each has three lists of 64 ports, which stand for 64 * 64 * 64 rules: a million in the 4 KiB of
-// a label.
+// at most 64. Each has three lists of 64 ports, which stand for 64 * 64 * 64 rules: a million in
+// the 4 KiB of a label.
 func Rules(length int) string {
 	const before, after = `[{"name":"a","match":[`, `]},{"name":"b"}]`
 	var list []string

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestBorrow: a folder stays until the last process gives it back, also if another one made it, and one that
-// was there before stays for good.
+// TestBorrow: a folder stays until the last process gives it back, also if another one made it, and
+// one that was there before stays for good.
 func TestBorrow(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	folder := filepath.Join(t.TempDir(), "criu")

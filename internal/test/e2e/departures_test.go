@@ -98,8 +98,8 @@ var timesAsked = map[string]func(now uint64) uint64{
 // wantedLater is above what a busy machine takes for a packet's way.
 const wantedLater = 40 * time.Millisecond
 
-// No time of departure of whatever clock drops a packet or has it wait for longer than was asked; the BPF
-// qdisc keeps the times of the clock that fq's are of, and the fallback none.
+// No time of departure of whatever clock drops a packet or has it wait for longer than was asked;
+// the BPF qdisc keeps the times of the clock that fq's are of, and the fallback none.
 func TestDepartureTimesOfAWorkload(t *testing.T) {
 	b := newBed(t, 1, 1)
 	b.configure("")
@@ -137,8 +137,8 @@ func TestDepartureTimesOfAWorkload(t *testing.T) {
 
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// Packets that an application sends at once and 5 ms apart by their times arrive so, beside a workload
-// that fills the link.
+// Packets that an application sends at once and 5 ms apart by their times arrive so, beside a
+// workload that fills the link.
 func TestDepartureTimesBesideAFlood(t *testing.T) {
 	if !onBPF() {
 		t.Skip("skipped: the tc fallback has no times of departure")
@@ -165,8 +165,8 @@ func TestDepartureTimesBesideAFlood(t *testing.T) {
 	}
 }
 
-// A connection whose packets have met the qdisc fq leaves its pacing to qdiscs for as long as it lives. It
-// keeps its rate when Weir takes the link over from fq.
+// A connection whose packets have met the qdisc fq leaves its pacing to qdiscs for as long as it
+// lives. It keeps its rate when Weir takes the link over from fq.
 func TestConnectionPacedByFq(t *testing.T) {
 	if !onBPF() {
 		t.Skip("skipped: the tc fallback has no times of departure")

@@ -154,9 +154,9 @@ func TestUplinkDownAndUp(t *testing.T) {
 	}
 }
 
-// Another program deletes Weir's qdisc, or puts its own in the place: the agent puts Weir's back within
-// seconds, and cleanup that of the other program. What is there when the agent starts is a user's
-// decision, and Weir says so.
+// Another program deletes Weir's qdisc, or puts its own in the place: the agent puts Weir's back
+// within seconds, and cleanup that of the other program. What is there when the agent starts is a
+// user's decision, and Weir says so.
 func TestQdiscTakenAway(t *testing.T) {
 	b := newBed(t, 2, 1)
 	b.configure("workloads:\n  w2: {weight: 3}\n")
@@ -166,7 +166,8 @@ func TestQdiscTakenAway(t *testing.T) {
 	b.flood(0, 2, 0.9)
 	ideal := b.ideal(policy.Policy{Weight: 1}, policy.Policy{Weight: 3})
 	b.host.run("tc qdisc del dev up0 root")
-	// In virtual time the kernel's verifier takes some 2 s for the qdisc, and more beside a flood.
+	// In virtual time the kernel's verifier takes some 2 s for the qdisc, and more beside a
+	// flood.
 	took := await(t, 10*time.Second, "the qdisc is back", func() error {
 		if q := b.rootQdisc(0); !strings.Contains(q, "weir") && !strings.Contains(q, "77e1:") {
 			return errors.New(q)

@@ -34,8 +34,8 @@ func TestDisturbedLinkIsMended(t *testing.T) {
 			said := regexp.MustCompile(`another program changed what Weir set on the link.* what="(.*; )?` + d.said)
 			before, logged := b.inKernel(class), len(a.log.String())
 			d.do(b, class)
-			// The log shows that it was seen: HTB's rates are mended five times a second, before
-			// a test could look.
+			// The log shows that it was seen: HTB's rates are mended five times a
+			// second, before a test could look.
 			took := await(t, 2*mendedWithin, "mended", func() error {
 				if text := a.log.String()[logged:]; !said.MatchString(text) {
 					return fmt.Errorf("the agent does not say %q, but %q", d.said, text)

@@ -14,8 +14,9 @@ import (
 	"weir/internal/core/policy"
 )
 
-// A host whose workloads fill the link, with weights of 10,000 beside its own 1, finds its neighbours anew
-// and gets answers: DHCP, router solicitations and keepalives of routing are as small and as rare.
+// A host whose workloads fill the link, with weights of 10,000 beside its own 1, finds its
+// neighbours anew and gets answers: DHCP, router solicitations and keepalives of routing are as
+// small and as rare.
 func TestHostBesideFloods(t *testing.T) {
 	b := newBed(t, 2, 1)
 	b.hostSends()
@@ -56,8 +57,8 @@ func slowest(ms []float64) (longest float64) {
 	return longest
 }
 
-// The address of a workload that fills its own max of 1 Mbit/s is resolved at once: its answers to ARP go
-// before its own flood.
+// The address of a workload that fills its own max of 1 Mbit/s is resolved at once: its answers to
+// ARP go before its own flood.
 func TestNeighboursOfALimitedWorkload(t *testing.T) {
 	b := newBed(t, 1, 1)
 	b.configure("workloads:\n  w1: {max: 1mbit}\n")
@@ -76,8 +77,8 @@ func TestNeighboursOfALimitedWorkload(t *testing.T) {
 	}
 }
 
-// Addresses and routes of the link come and go a thousand times: nothing in the kernel changes, nothing is
-// logged, the shares stay, and the agent takes little CPU time of it.
+// Addresses and routes of the link come and go a thousand times: nothing in the kernel changes,
+// nothing is logged, the shares stay, and the agent takes little CPU time of it.
 func TestAddressesOfALinkChange(t *testing.T) {
 	b := newBed(t, 2, 1)
 	b.configure("workloads:\n  w2: {weight: 3}\n")

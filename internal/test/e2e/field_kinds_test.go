@@ -149,7 +149,8 @@ const (
 	pppIPv4          = 0x21
 )
 
-// session makes a ppp device over a cable, in the namespace of the calling thread. It lives as long as its files.
+// session makes a ppp device over a cable, in the namespace of the calling thread. It lives as long
+// as its files.
 func session(b *kindBed, name, over string, remote net.HardwareAddr) error {
 	keep := func(fd int, err error) (int, error) {
 		if err == nil {

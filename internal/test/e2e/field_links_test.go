@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// kindOfLink is a kind of device that carries a host's traffic out, made of the cable up0 between host and
-// server; "second" is another cable.
+// kindOfLink is a kind of device that carries a host's traffic out, made of the cable up0 between
+// host and server; "second" is another cable.
 type kindOfLink struct {
 	name        string
 	host, srv   []string // commands that make link0 and its counterpart eth0; the server's cable is cable0
@@ -103,7 +103,8 @@ func (k kindOfLink) lacks(t *testing.T, command string, out []byte, err error) {
 	}
 }
 
-// newKindBed makes the link. The bridge of the workloads has it as its port, or the host routes into it.
+// newKindBed makes the link. The bridge of the workloads has it as its port, or the host routes
+// into it.
 func newKindBed(t *testing.T, k kindOfLink) *kindBed {
 	b := &kindBed{bed: newBed(t, 2, 1), kind: k}
 	b.srv.run("ip addr flush dev eth0")
@@ -217,8 +218,9 @@ func TestKindsOfLinks(t *testing.T) {
 	}
 }
 
-// slavesFail takes cables of a bond away, under load: one has no carrier, comes back, is taken out of the
-// bond and put into it again. The bond's qdisc is the same one, and the agent does not speak of it.
+// slavesFail takes cables of a bond away, under load: one has no carrier, comes back, is taken out
+// of the bond and put into it again. The bond's qdisc is the same one, and the agent does not speak
+// of it.
 func (b *kindBed) slavesFail() {
 	b.host.run("tc qdisc add dev up0 root handle 9: pfifo limit 100")
 	if text := b.cli("doctor", "--config", b.configFile()).stdout; !strings.Contains(text, "up0: pfifo 9:") || !strings.Contains(text, "tc qdisc del dev up0 root") {
@@ -247,8 +249,8 @@ func (b *kindBed) slavesFail() {
 	}
 }
 
-// What a link receives counts as what it sends: with the tags of its VLANs, and without an Ethernet header
-// where it has none.
+// What a link receives counts as what it sends: with the tags of its VLANs, and without an Ethernet
+// header where it has none.
 func TestFramesOfALink(t *testing.T) {
 	each := map[string]uint64{"VLAN": frame + 4, "QinQ": frame + 8, "VXLAN": frame, "IP in IP": frame - 14, "WireGuard": frame - 14,
 		"netkit": frame, "tap": frame, "PPPoE": frame - 14}

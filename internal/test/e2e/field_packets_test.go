@@ -17,8 +17,8 @@ import (
 	"weir/internal/lab/meter"
 )
 
-// The first packets of a class that was idle are as far apart as its max says: an estimator of bandwidth that
-// sends a train sees the max and not the speed of the line.
+// The first packets of a class that was idle are as far apart as its max says: an estimator of
+// bandwidth that sends a train sees the max and not the speed of the line.
 func TestTrainIntoAnIdleClass(t *testing.T) {
 	b := newBed(t, 1, 1)
 	b.configure("workloads:\n  w1: {max: 500kbit}\n")
@@ -66,8 +66,8 @@ func TestTrainIntoAnIdleClass(t *testing.T) {
 	}
 }
 
-// sendNew sends packets that each begin a flow: SYNs from drawn ports. Its arguments are the packets a
-// second and the number of the workload.
+// sendNew sends packets that each begin a flow: SYNs from drawn ports. Its arguments are the
+// packets a second and the number of the workload.
 func sendNew(args []string) error {
 	rate, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -99,8 +99,8 @@ func sendNew(args []string) error {
 	})
 }
 
-// A workload that begins thousands of flows a second, with weights at their extremes, has another one wait no
-// longer than its bulk alone does.
+// A workload that begins thousands of flows a second, with weights at their extremes, has another
+// one wait no longer than its bulk alone does.
 func TestStormOfNewFlows(t *testing.T) {
 	b := newBed(t, 2, 1)
 	b.configure("workloads:\n  w1: {weight: 10000}\n  w2: {weight: 1}\n")
@@ -125,8 +125,8 @@ func TestStormOfNewFlows(t *testing.T) {
 	}
 }
 
-// What goes through a WireGuard tunnel over the link counts as the host's, which is said within two seconds;
-// the tunnel as the link divides it.
+// What goes through a WireGuard tunnel over the link counts as the host's, which is said within two
+// seconds; the tunnel as the link divides it.
 func TestTunnelOverTheLinkIsSaid(t *testing.T) {
 	kinds := kindsOfLinks()
 	b := newKindBed(t, kinds[len(kinds)-1])

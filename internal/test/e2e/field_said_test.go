@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// One max of 3 Mbit/s up and one of 17 down, given by weir.yaml and by weir set, are these directions and
-// this unit on the wire, in every answer of the program and in the metrics.
+// One max of 3 Mbit/s up and one of 17 down, given by weir.yaml and by weir set, are these
+// directions and this unit on the wire, in every answer of the program and in the metrics.
 func TestDirectionsAndUnitsEverywhere(t *testing.T) {
 	b := newBed(t, 2, 1)
 	receiver := launch(b.boxes[1], "receive")
@@ -82,8 +82,8 @@ func (b *bed) answers(name string, up, down uint64) {
 	}
 }
 
-// While the agent cannot mend it (its BPF file system is read-only), a part of a link that is gone is named
-// among the problems of the link within two seconds (and a third on a busy machine).
+// While the agent cannot mend it (its BPF file system is read-only), a part of a link that is gone
+// is named among the problems of the link within two seconds (and a third on a busy machine).
 func TestWhatCannotBeMendedIsSaid(t *testing.T) {
 	for _, part := range []struct {
 		name string

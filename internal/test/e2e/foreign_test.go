@@ -42,8 +42,8 @@ func (b *bed) traces() string {
 	fmt.Fprintf(&text, "pins %v\n", inventory(b.t, nil).Pins)
 	entries, _ := os.ReadDir(b.stateDir()) // before the first agent there is none
 	for _, entry := range entries {
-		// What was set at run time is kept, and so are events, usage, the record of who changed what,
-		// and the copy of weir.yaml for an agent that finds a damaged one.
+		// What was set at run time is kept, and so are events, usage, the record of who
+		// changed what, and the copy of weir.yaml for an agent that finds a damaged one.
 		kept := []string{"state.json", "events.json", "usage", "weir.yaml.in-force"}
 		if !slices.Contains(kept, entry.Name()) && !strings.HasPrefix(entry.Name(), "audit.log") {
 			fmt.Fprintf(&text, "state %s\n", entry.Name())

@@ -11,9 +11,9 @@ import (
 )
 
 // An agent takes over from one that was built from an older commit, with what that has pinned,
-// attached and written, while packets flow both ways: shares, classes and policies are as before, what
-// the older one had in the kernel is gone when it is replaced, and after a cleanup all is as without
-// either. WEIR_E2E_FORMER is the older program (scripts/former).
+// attached and written, while packets flow both ways: shares, classes and policies are as before,
+// what the older one had in the kernel is gone when it is replaced, and after a cleanup all is as
+// without either. WEIR_E2E_FORMER is the older program (scripts/former).
 func TestUpgradeFromFormer(t *testing.T) {
 	former := os.Getenv("WEIR_E2E_FORMER")
 	if former == "" {

@@ -21,9 +21,9 @@ import (
 
 // TestHostileMoves: node a, a genuine member with genuine grants, describes containers to node b
 // whose names, configurations, labels and policies are drawn at random: 10,000 with -long, 500
-// without. All are examined, and 16 of those that b accepts let in. The agent of b goes on under its
-// unit's MemoryMax, none costs it more than 100 ms of CPU time, and the workload beside keeps its
-// class.
+// without. All are examined, and 16 of those that b accepts let in. The agent of b goes on under
+// its unit's MemoryMax, none costs it more than 100 ms of CPU time, and the workload beside keeps
+// its class.
 func TestHostileMoves(t *testing.T) {
 	moves := drawn(10_000, 500)
 	m := newClusterNode(t)

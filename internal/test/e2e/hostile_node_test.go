@@ -29,8 +29,8 @@ import (
 	"weir/internal/test/logtest"
 )
 
-// clusterNode is an agent under its unit's MemoryMax that is node b of a cluster, on the loopback, with
-// a manager in a process of its own. This test is node a.
+// clusterNode is an agent under its unit's MemoryMax that is node b of a cluster, on the loopback,
+// with a manager in a process of its own. This test is node a.
 type clusterNode struct {
 	t        *testing.T
 	dir      string

@@ -37,8 +37,8 @@ func cpuOf(t testing.TB, pid int) time.Duration {
 
 // TestHostileContainers: containers whose names and labels, and those of their images, are drawn
 // at random come and go, ten at a time, beside one whose labels are right: 10,000 with -long,
-// 1,000 without, and fewer on an emulated CPU. The agent goes on under its unit's MemoryMax, none costs it more than 100 ms of
-// CPU time, and the other one keeps its class and its weight.
+// 1,000 without, and fewer on an emulated CPU. The agent goes on under its unit's MemoryMax, none
+// costs it more than 100 ms of CPU time, and the other one keeps its class and its weight.
 func TestHostileContainers(t *testing.T) {
 	rounds := drawn(10_000, 1000) / eachRound
 	h := newHostileBed(t)

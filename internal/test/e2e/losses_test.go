@@ -35,8 +35,8 @@ type losses struct {
 	root    int // handle of the root qdisc without Weir, 1 or 2
 }
 
-// former puts the root qdisc of a link without Weir anew: HTB, in which the stream has a class of its own
-// and the rest a FIFO, in which packets wait.
+// former puts the root qdisc of a link without Weir anew: HTB, in which the stream has a class of
+// its own and the rest a FIFO, in which packets wait.
 func (l *losses) former() {
 	l.t.Helper()
 	l.root = 3 - l.root // of the same handle it would be the same one
@@ -141,7 +141,8 @@ func (l *losses) changes() {
 		{name: "tc: " + other + " to FIFO", beside: true, do: func() {
 			l.host.run(fmt.Sprintf("tc qdisc replace dev up0 parent %d:2 pfifo limit 80", l.root))
 		}},
-		// Until the agent knows its workloads they share the host's class, a FIFO on a kernel without fq_codel.
+		// Until the agent knows its workloads they share the host's class, a FIFO on a
+		// kernel without fq_codel.
 		{name: "take-over", graft: true, shared: other == "bfifo", do: l.begin},
 		{name: "policy", do: func() { l.weir("set", "w1", "--weight", "3"); l.weir("set", "w3", "--min", "20%") }},
 		{name: "rate", do: func() { l.reloaded("", capacity*9/10); l.reloaded("", capacity) }},
@@ -163,8 +164,9 @@ func (l *losses) changes() {
 
 const streamBurst = 8 // packets that the stream sends at once
 
-// Under load, a change of qdisc by Weir costs a stream below its share no more than tc's own change of the
-// root qdisc in the same run, or the burst of it that waits in the qdisc that goes; any other change none.
+// Under load, a change of qdisc by Weir costs a stream below its share no more than tc's own change
+// of the root qdisc in the same run, or the burst of it that waits in the qdisc that goes; any
+// other change none.
 func TestChangesLoseNoMoreThanTc(t *testing.T) {
 	rounds := 3
 	switch {
@@ -196,7 +198,8 @@ func TestChangesLoseNoMoreThanTc(t *testing.T) {
 	}
 	t.Logf("a stream of 5 %% of a link of %v that is full:\n%s", l.capacity, &table)
 	for _, r := range l.ripples {
-		// A busy machine may stop the link for any time in one of the rounds, tc's own changes as well.
+		// A busy machine may stop the link for any time in one of the rounds, tc's own
+		// changes as well.
 		lost, most := slices.Sorted(slices.Values(r.lost))[len(r.lost)/2], uint64(0)
 		if r.graft {
 			most = max(root, streamBurst) // which wait in the queue that goes

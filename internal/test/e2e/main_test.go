@@ -94,9 +94,9 @@ func sandbox() int {
 	return 0
 }
 
-// program returns the weir to test, which has weir-manager beside it: $WEIR_E2E_PROGRAM, one built from the source around
-// this package, or (in a virtual machine, where there is no source) the one in PATH. The
-// folder of one that was built is the caller's to remove.
+// program returns the weir to test, which has weir-manager beside it: $WEIR_E2E_PROGRAM, one built
+// from the source around this package, or (in a virtual machine, where there is no source) the one
+// in PATH. The folder of one that was built is the caller's to remove.
 func program() (path, built string, err error) {
 	if path := os.Getenv("WEIR_E2E_PROGRAM"); path != "" {
 		path, err = filepath.Abs(path)

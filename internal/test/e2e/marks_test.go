@@ -82,7 +82,8 @@ func newRouter(t *testing.T) *router {
 	return r
 }
 
-// known waits until each container has its device. What of a policy HTB does not hold is no matter here.
+// known waits until each container has its device. What of a policy HTB does not hold is no matter
+// here.
 func (r *router) known(a *agent) {
 	r.t.Helper()
 	await(r.t, 10*time.Second, "containers known", func() error {
@@ -148,8 +149,8 @@ func (r *router) listen() {
 	r.t.Cleanup(func() { unix.Close(r.proxied) })
 }
 
-// observe applies rules, sends the corpus, and returns what is to be seen of the rules, of routing, of
-// connections and of the packets' ways. The error is that this kernel has no such rules.
+// observe applies rules, sends the corpus, and returns what is to be seen of the rules, of routing,
+// of connections and of the packets' ways. The error is that this kernel has no such rules.
 func (r *router) observe(rules string) (seen string, err error) {
 	r.t.Helper()
 	defer func() { r.host.must("forget the rules", r.sh(forget)) }()
@@ -239,8 +240,8 @@ func (r *router) connections(base uint16) (list []string) {
 	return list
 }
 
-// Rules of other programs do the same to packets with Weir as without: which rule finds which packet,
-// what is routed where, what comes through, what connections keep.
+// Rules of other programs do the same to packets with Weir as without: which rule finds which
+// packet, what is routed where, what comes through, what connections keep.
 func TestRulesOfOthers(t *testing.T) {
 	r := newRouter(t)
 	r.configure(routedQueues)
@@ -273,8 +274,8 @@ func TestRulesOfOthers(t *testing.T) {
 
 const routedQueues = "accept_gaps: true\nworkloads:\n  w3: {discipline: pq, queues: {dns: {match: [{udp: 53}]}, web: {match: [{udp: 443}]}, rest: {}}}\n"
 
-// With bits of the mark as Weir's own, a VPN that has the same ones sees them: weir status says so, as
-// long as its rules are there.
+// With bits of the mark as Weir's own, a VPN that has the same ones sees them: weir status says so,
+// as long as its rules are there.
 func TestMaskOfOthers(t *testing.T) {
 	r := newRouter(t)
 	vpn := products[0]
@@ -321,8 +322,8 @@ func (a *agent) problem(kind string, there bool) (found event.Fault) {
 	return found
 }
 
-// Where the agent chooses the bits of the mark, others' rules do the same as without Weir; what others
-// do with these bits later is said, and the next agent chooses other ones.
+// Where the agent chooses the bits of the mark, others' rules do the same as without Weir; what
+// others do with these bits later is said, and the next agent chooses other ones.
 func TestMaskChosen(t *testing.T) {
 	r := newRouter(t)
 	vpn := products[0]
@@ -429,7 +430,8 @@ func TestFilterOfOthers(t *testing.T) {
 	r.host.run("tc filter del dev w2 ingress pref 7 protocol ip u32")
 	a.problem(event.ClassLost, false)
 
-	// The kernel sends no notice of tcx programs. One at a port is no matter: Weir's goes first.
+	// The kernel sends no notice of tcx programs. One at a port is no matter: Weir's goes
+	// first.
 	port := r.ending("w3", ebpf.AttachTCXIngress)
 	await(t, said, "Weir's program goes first again, and it is said", func() error {
 		status, err := a.Status(context.Background())
@@ -447,8 +449,8 @@ func TestFilterOfOthers(t *testing.T) {
 	port.Close()
 }
 
-// weir status names the filter at a workload's device that sees another device than without Weir, as
-// long as the link's ingress is steered.
+// weir status names the filter at a workload's device that sees another device than without Weir,
+// as long as the link's ingress is steered.
 func TestFilterByDevice(t *testing.T) {
 	r := newRouter(t)
 	r.configureLinks(", ingress: 20mbit", "")

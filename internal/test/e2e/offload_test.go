@@ -24,8 +24,8 @@ func TestLocalTrafficIsUntouched(t *testing.T) {
 	b := newBed(t, 2, 1)
 	b.configure("")
 	before := b.traces()
-	// What else the machine does only makes a rate smaller: the best of some counts, and without
-	// Weir what is less of before and after.
+	// What else the machine does only makes a rate smaller: the best of some counts, and
+	// without Weir what is less of before and after.
 	within := func(enough float64, rounds int) (best float64) {
 		for i := 0; i < rounds && best < enough; i++ {
 			best = max(best, b.talk(b.boxes[0], b.boxes[1], workloadAt(0, 2).ip, 300*time.Millisecond))
@@ -74,8 +74,8 @@ func TestLocalTrafficIsUntouched(t *testing.T) {
 // gso returns the size limit of offloaded packets on a device.
 func (s *space) gso(device string) uint32 { return s.device(device).Attrs().GSOMaxSize }
 
-// A workload with a reservation has the size of its offloaded packets limited, no other has. It gets
-// the former size back with the end of the reservation, and what an agent has limited that was
+// A workload with a reservation has the size of its offloaded packets limited, no other has. It
+// gets the former size back with the end of the reservation, and what an agent has limited that was
 // killed is given back by the next one that does not want it.
 func TestOffloadOfReservations(t *testing.T) {
 	b := newBed(t, 2, 1)

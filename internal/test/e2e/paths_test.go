@@ -143,8 +143,8 @@ func (b *bed) behindBridge(box *space, tap string) {
 	b.host.run("ip link set " + tap + " master fwbr")
 }
 
-// takenAt says whether Weir takes what leaves the host by a device: by a tcx program, or by a filter
-// where the kernel has none.
+// takenAt says whether Weir takes what leaves the host by a device: by a tcx program, or by a
+// filter where the kernel has none.
 func (b *bed) takenAt(device string) error {
 	dev, err := b.host.LinkByName(device)
 	if err != nil {
@@ -229,8 +229,8 @@ func TestPastThePort(t *testing.T) {
 	b.past(a, "w1", "ingress not steered by link up0: packets get into it without passing w1", "have the data plane route by the kernel")
 }
 
-// Of many workloads that receive nothing, one whose namespace gets a way past the links is found within
-// two seconds, also where what changes is behind it.
+// Of many workloads that receive nothing, one whose namespace gets a way past the links is found
+// within two seconds, also where what changes is behind it.
 func TestManyQuietWorkloads(t *testing.T) {
 	const many = 60
 	b := newBed(t, many, 1)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// framesOfProtocols are frames as a workload may send them that are neither TCP nor UDP, or more than
-// that: all are the workload's, and none is changed or lost.
+// framesOfProtocols are frames as a workload may send them that are neither TCP nor UDP, or more
+// than that: all are the workload's, and none is changed or lost.
 func framesOfProtocols(from, to endpoint) map[string][][]byte {
 	body := func(n int, fill byte) []byte { return bytes.Repeat([]byte{fill}, n) }
 	ether := func(dst net.HardwareAddr, kind uint16, rest ...[]byte) []byte {
@@ -52,8 +52,8 @@ func framesOfProtocols(from, to endpoint) map[string][][]byte {
 	}
 }
 
-// What is neither TCP nor UDP comes through a steered link as without Weir: each frame once, byte for
-// byte, and it counts for the workload that sent it.
+// What is neither TCP nor UDP comes through a steered link as without Weir: each frame once, byte
+// for byte, and it counts for the workload that sent it.
 func TestProtocolsPassAsWithoutWeir(t *testing.T) {
 	b := newBed(t, 1, 1)
 	b.configure("")
@@ -88,8 +88,8 @@ func TestProtocolsPassAsWithoutWeir(t *testing.T) {
 	}
 }
 
-// exchange has a workload send frames, each so many times, and returns how many arrive at the server as
-// they were sent.
+// exchange has a workload send frames, each so many times, and returns how many arrive at the
+// server as they were sent.
 func (b *bed) exchange(list [][]byte, times int) (arrived int) {
 	b.t.Helper()
 	const all = unix.ETH_P_ALL>>8 | unix.ETH_P_ALL<<8&0xff00

@@ -90,8 +90,8 @@ func (s rightSetUp) make(t *testing.T) *bed {
 	return b
 }
 
-// weir verify raises no alarm where all is right, whatever else the host does: drawn set-ups, of which -long
-// tries fifty, or ten in a virtual machine.
+// weir verify raises no alarm where all is right, whatever else the host does: drawn set-ups, of
+// which -long tries fifty, or ten in a virtual machine.
 func TestVerifyRaisesNoFalseAlarm(t *testing.T) {
 	count := 5
 	switch {

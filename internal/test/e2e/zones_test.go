@@ -37,8 +37,9 @@ func TestZones(t *testing.T) {
 		o.burst = 200
 		flows = append(flows, b.offer(o))
 	}
-	// expect compares what arrives of each flow in three seconds, in parts of the link. Two values
-	// are those of the workloads: which of its flows sends what is its discipline's business.
+	// expect compares what arrives of each flow in three seconds, in parts of the link. Two
+	// values are those of the workloads: which of its flows sends what is its discipline's
+	// business.
 	expect := func(what string, want ...float64) {
 		t.Helper()
 		b.warmUp()

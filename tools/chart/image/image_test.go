@@ -125,8 +125,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestDockerManifest: docker load finds a configuration and layers in the archive, and the tags that
-// the documentation names.
+// TestDockerManifest: docker load finds a configuration and layers in the archive, and the tags
+// that the documentation names.
 func TestDockerManifest(t *testing.T) {
 	one, two := "amd64="+root(t, 0o755, "weir"), "arm64="+root(t, 0o755, "weir")
 	for _, tt := range []struct {

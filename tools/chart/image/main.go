@@ -5,8 +5,9 @@
 //
 //	image -out weir.tar -version v1.2 -time 1764000000 amd64=root-amd64 arm64=root-arm64
 //
-// docker load takes the archive as well. The command prints the digest of the index. The same files, version and time give the same bytes: names
-// are sorted, owners are 0, modes are 0755 and 0644, times are the given one.
+// docker load takes the archive as well. The command prints the digest of the index. The same
+// files, version and time give the same bytes: names are sorted, owners are 0, modes are 0755 and
+// 0644, times are the given one.
 package main
 
 import (

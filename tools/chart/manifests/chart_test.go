@@ -154,7 +154,8 @@ func checkNames(t *testing.T, list []runtime.Object, whole bool) {
 	}
 }
 
-// checkLeast holds the rights of the containers to the ones that docs/kubernetes.md gives reasons for.
+// checkLeast holds the rights of the containers to the ones that docs/kubernetes.md gives reasons
+// for.
 func checkLeast(t *testing.T, d *appsv1.DaemonSet) {
 	t.Helper()
 	pod := d.Spec.Template.Spec

@@ -66,8 +66,8 @@ func run(check bool) error {
 	return nil
 }
 
-// plain returns the plain manifests by their name: deploy/kubernetes/weir.yaml is all of the chart in
-// a namespace of its own, deploy/kubernetes/claims.yaml what a cluster needs for claims where
+// plain returns the plain manifests by their name: deploy/kubernetes/weir.yaml is all of the chart
+// in a namespace of its own, deploy/kubernetes/claims.yaml what a cluster needs for claims where
 // weir-kubernetes is installed otherwise.
 func plain(folder string) (map[string][]byte, error) {
 	rendered, err := render(folder, nil)

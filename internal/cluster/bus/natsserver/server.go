@@ -6,8 +6,8 @@
 // Each topic is a stream with the topic's letter as its name. A node reaches it by
 // mutual TLS, and the server lets it do four things: publish on M, H and R of its
 // own name, and take messages from its own consumer of stream L. All else is
-// refused, and the first refusals are logged. The consumer is made by the manager (Admit), so a node has no
-// say over what it filters. What a node can publish is bounded in size (quota.go) and
+// refused, and the first refusals are logged. The consumer is made by the manager (Admit), so a
+// node has no say over what it filters. What a node can publish is bounded in size (quota.go) and
 // in pace (pace.go), so that one that fills its subjects keeps no other from its own.
 //
 // The server writes messages to its files at once and to the disk every few seconds

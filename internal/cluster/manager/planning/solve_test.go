@@ -9,8 +9,8 @@ import (
 )
 
 // TestGeneticBeginsAtRandom: genetic is the paper's, whose first generation is random, and
-// genetic-seeded begins at the present placement. Where moves cost everything and S nothing, only the second
-// finds that nothing has to move.
+// genetic-seeded begins at the present placement. Where moves cost everything and S nothing, only
+// the second finds that nothing has to move.
 func TestGeneticBeginsAtRandom(t *testing.T) {
 	moves := map[string]int{}
 	for _, algorithm := range []string{Genetic, GeneticSeeded} {

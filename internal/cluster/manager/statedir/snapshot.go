@@ -30,8 +30,8 @@ import (
 //	tar, packed by gzip: manifest.json, manager.db, ca.key, ca.crt, own/...
 //
 // It holds all but what the bus and the image registry keep. Messages of the bus are
-// asked for again (the manager's reminders, and the nodes' journals); images are pushed again when a move
-// needs them; the audit log has its own files.
+// asked for again (the manager's reminders, and the nodes' journals); images are pushed again when
+// a move needs them; the audit log has its own files.
 const (
 	snapshotMagic  = "weir-manager-snapshot "
 	snapshotFormat = "1"

@@ -465,8 +465,8 @@ func stateOf(t *testing.T, e *Engine) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestVolumesBringNoLabels: of a volume's labels come those that a container may bring, and the one by which
-// Docker knows a volume without a name.
+// TestVolumesBringNoLabels: of a volume's labels come those that a container may bring, and the one
+// by which Docker knows a volume without a name.
 func TestVolumesBringNoLabels(t *testing.T) {
 	v := migrate.Volume{Labels: map[string]string{"backup.schedule": "@daily", "keep": "yes", anonymousVolume: ""}}
 	e := &Engine{}

@@ -11,8 +11,8 @@ import (
 )
 
 // logOptions are the options that say how much a file keeps and what stands beside each
-// line, with the values that are taken. The engine computes what a template says, and takes a tag apart for
-// each container: so of templates only names are let through.
+// line, with the values that are taken. The engine computes what a template says, and takes a tag
+// apart for each container: so of templates only names are let through.
 var logOptions = map[string]*regexp.Regexp{
 	"max-size":        regexp.MustCompile(`^(-1|[0-9]{1,12}[kKmMgG]?[bB]?)$`),
 	"max-file":        regexp.MustCompile(`^[0-9]{1,3}$`),

@@ -23,7 +23,8 @@ import (
 // clearTimeout bounds how long it may take to tidy up after a dump or a restore that failed.
 const clearTimeout = 20 * time.Second
 
-// Podman gets noticeWithin to notice that a container has ended, and is asked at intervals of noticePoll.
+// Podman gets noticeWithin to notice that a container has ended, and is asked at intervals of
+// noticePoll.
 const (
 	noticeWithin = 2 * time.Second
 	noticePoll   = 20 * time.Millisecond

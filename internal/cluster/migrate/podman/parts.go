@@ -46,8 +46,8 @@ func sendFile(w io.Writer, file string) (pack.StreamSize, error) {
 	return size, errors.Join(err, f.Close())
 }
 
-// mayCome refuses an order whose container has the id of one that is here: podman keeps ids, and the
-// order's is another node's word. What is done to a copy would be done to that one.
+// mayCome refuses an order whose container has the id of one that is here: podman keeps ids, and
+// the order's is another node's word. What is done to a copy would be done to that one.
 func (e *Engine) mayCome(ctx context.Context, o migrate.MoveSpec) error {
 	if !idPattern.MatchString(o.Container.ID) {
 		return noID(o)

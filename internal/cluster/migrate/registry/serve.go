@@ -87,8 +87,8 @@ func (r *Registry) permit(ctx context.Context, request access.Request, c Client)
 		if !a.Allows(request) {
 			continue
 		}
-		// An object that is asked for by digest has to be part of an image of the move, or the
-		// node has had it: or it would learn what the others have.
+		// An object that is asked for by digest has to be part of an image of the move, or
+		// the node has had it: or it would learn what the others have.
 		if by := request.Digest && request.Reads(); !by || r.holds(ctx, a, request) || request.Method == http.MethodHead && r.usage.shown(request.Reference, c.Node) {
 			allowed = true
 		} else if !allowed {

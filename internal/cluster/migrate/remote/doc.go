@@ -9,8 +9,8 @@
 //	{"step":"freeze","order":{"move":"m-1","container":{...},"from":"a","to":"b",...}}
 //
 // A call is JSON of at most 4 MiB; package incoming takes much less of another node. Before
-// the call of "receive" stands its length, and after it the part. The answer of "send" is the part; how it ended is in a trailer. A
-// definite answer of the callee (move.Error) has status 409.
+// the call of "receive" stands its length, and after it the part. The answer of "send" is the part;
+// how it ended is in a trailer. A definite answer of the callee (move.Error) has status 409.
 //
 // A caller names a verb, a step, a part, a container and an order. The protocol has no
 // room for a path or a command; the callee knows its engine by its own configuration.

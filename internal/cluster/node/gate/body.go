@@ -34,7 +34,8 @@ type body struct {
 }
 
 // NewBody returns a reader of a request's body that fails when nothing comes for too long,
-// and has the end of ctx wake it where it waits. over is to be called when nothing is read any more.
+// and has the end of ctx wake it where it waits. over is to be called when nothing is read any
+// more.
 func NewBody(ctx context.Context, w http.ResponseWriter, r io.Reader, stall time.Duration) (b io.Reader, over func()) {
 	p := &body{ctx, r, http.NewResponseController(w), stall}
 	stop := context.AfterFunc(ctx, func() { _ = p.control.SetReadDeadline(time.Now()) })

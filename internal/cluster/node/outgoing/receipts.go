@@ -24,7 +24,8 @@ type Receipt struct {
 // Receipts has a file for each order. An order that comes again is answered out of it.
 type Receipts struct{ files statefile.Folder[Receipt] }
 
-// openReceipts returns the receipts of a folder, and those that former processes left in the last days.
+// openReceipts returns the receipts of a folder, and those that former processes left in the last
+// days.
 func openReceipts(dir string, now time.Time, log *slog.Logger) (d Receipts, former map[string]*Receipt, err error) {
 	if d.files, former, err = statefile.Open[Receipt](dir, log); err != nil {
 		return d, nil, err

@@ -13,7 +13,7 @@
 // four rules are made (video has one for port 80 and one for the range). A UDP packet from port
 // 5001 goes to voice, a TCP packet to port 8080 to video, and what fits no rule to rest.
 //
-// The programs in bpf/marking/rules.h compare packets in the kernel; this package is the reference that
-// they are tested against. It knows no workloads, rates or disciplines: what the queues do with
-// their packets is package policy's. Mistakes in what a person wrote are *invalid.Error.
+// The programs in bpf/marking/rules.h compare packets in the kernel; this package is the reference
+// that they are tested against. It knows no workloads, rates or disciplines: what the queues do
+// with their packets is package policy's. Mistakes in what a person wrote are *invalid.Error.
 package classify

@@ -135,7 +135,8 @@ func (p *Packet) decodeIPv6(data []byte) {
 		switch next, units := data[at], int(data[at+1]); p.Proto {
 		case extFragment:
 			length = 8
-			// A header of which no fragments come says nothing of those that another one makes.
+			// A header of which no fragments come says nothing of those that another
+			// one makes.
 			part, id := binary.BigEndian.Uint16(data[at+2:]), binary.BigEndian.Uint32(data[at+4:])
 			switch {
 			case part&^7 != 0:

@@ -22,7 +22,8 @@ type Rule struct {
 	Condition
 }
 
-// Condition is the part of a rule that a packet must fit; a field that is not given fits any packet.
+// Condition is the part of a rule that a packet must fit; a field that is not given fits any
+// packet.
 type Condition struct {
 	Proto        Opt[uint8]
 	Port         Opt[PortRange] // of either end

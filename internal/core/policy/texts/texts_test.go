@@ -56,8 +56,8 @@ func TestKeptIsBounded(t *testing.T) {
 	}
 }
 
-// TestLongLabelsAreKept: of 100 workloads that each have two labels of the largest size, nothing is parsed
-// at the second pass.
+// TestLongLabelsAreKept: of 100 workloads that each have two labels of the largest size, nothing is
+// parsed at the second pass.
 func TestLongLabelsAreKept(t *testing.T) {
 	kept := &Kept{}
 	for pass := range 3 {

@@ -53,7 +53,8 @@ func TestDaylightSaving(t *testing.T) {
 		{"begins in the repeated hour", "sun 02:30-05:00 Europe/Berlin", "2026-10-24T20:00Z", " 25.00:30-25.04:00"},
 		{"ends in the repeated hour", "sun 00:30-02:30 Europe/Berlin", "2026-10-24T20:00Z", " 24.22:30-25.00:30"},
 		{"night that is an hour longer", "sat 22:00-06:00 Europe/Berlin", "2026-10-24T12:00Z", " 24.20:00-25.05:00"},
-		// In Sydney 4 October is skipped at 16:00 UTC of the 3rd, 5 April repeated at 16:00 of the 4th.
+		// In Sydney 4 October is skipped at 16:00 UTC of the 3rd, 5 April repeated at 16:00
+		// of the 4th.
 		{"southern spring", "sun 02:30-05:00 Australia/Sydney", "2026-10-03T10:00Z", " 03.16:00-03.18:00"},
 		{"southern autumn", "sun 02:30-05:00 Australia/Sydney", "2026-04-04T10:00Z", " 04.15:30-04.19:00"},
 		{"half an hour", "sun 01:45-03:00 Australia/Lord_Howe", "2026-04-04T10:00Z", " 04.14:45-04.16:30"},

@@ -11,13 +11,14 @@ import "weir/internal/lab/scenario"
 // 15, so that 26.1 are lost.
 func Printed(capacity float64, list []scenario.Policy) []float64 { return grant(capacity, list) }
 
-// Equations returns what the paper's equations 1 and 6 to 9 give to workloads that always send. What
-// a min takes comes from all others by weight, not only from those that follow, and what a max
+// Equations returns what the paper's equations 1 and 6 to 9 give to workloads that always send.
+// What a min takes comes from all others by weight, not only from those that follow, and what a max
 // leaves goes to all others.
 //
 // The equations are applied as they stand, each once: to the shares by weight. So with one min or
-// one max that binds they are the contract, whatever the order. With several, a workload that is held at
-// its own min or max is counted among those that give or take, though it does neither, and the sum is not the link.
+// one max that binds they are the contract, whatever the order. With several, a workload that is
+// held at its own min or max is counted among those that give or take, though it does neither, and
+// the sum is not the link.
 //
 // Equal weights, the second with a max of 10, capacity 100: 45, 10 and 45.
 func Equations(capacity float64, list []scenario.Policy) []float64 {

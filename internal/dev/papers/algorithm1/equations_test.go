@@ -40,8 +40,8 @@ func compare(t *testing.T, what string, got, want []float64) {
 }
 
 // TestEquationsAreTheContract has the two worked examples of the contract, and single mins and
-// maxes drawn at random: with one that binds the paper's equations divide as Weir does, while Algorithm 1
-// depends on the order.
+// maxes drawn at random: with one that binds the paper's equations divide as Weir does, while
+// Algorithm 1 depends on the order.
 func TestEquationsAreTheContract(t *testing.T) {
 	for _, c := range []struct {
 		list []scenario.Policy
@@ -69,8 +69,8 @@ func TestEquationsAreTheContract(t *testing.T) {
 	}
 }
 
-// TestTwoMinsAreMoreThanTheLink: a workload that is held at its own min is counted among those that pay
-// for another's.
+// TestTwoMinsAreMoreThanTheLink: a workload that is held at its own min is counted among those that
+// pay for another's.
 func TestTwoMinsAreMoreThanTheLink(t *testing.T) {
 	list := []scenario.Policy{{Weight: 1, Min: 30 * m}, {Weight: 2, Min: 20 * m}, {Weight: 3}, {Weight: 4}, {Weight: 5}}
 	if got := sum(Equations(100*m, list)); math.Abs(got-103.846e6) > 1e3 {
@@ -78,8 +78,8 @@ func TestTwoMinsAreMoreThanTheLink(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotUsedGoesToAll has weights and demands drawn at random: by equations 2 to 5 the others get
-// it as by the contract, as long as there is one that wants all.
+// TestWhatIsNotUsedGoesToAll has weights and demands drawn at random: by equations 2 to 5 the
+// others get it as by the contract, as long as there is one that wants all.
 func TestWhatIsNotUsedGoesToAll(t *testing.T) {
 	compare(t, "the third is idle", Used(100*m, []scenario.Policy{{Weight: 1}, {Weight: 2}, {Weight: 3}}, []float64{1e12, 1e12, 0}),
 		[]float64{100 * m / 3, 200 * m / 3, 0})

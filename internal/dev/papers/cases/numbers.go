@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cases has the numbers of a run's cases, drawn in the form that the papers have (a group of bars
-// for each case) and in words.
+// Package cases has the numbers of a run's cases, drawn in the form that the papers have (a group
+// of bars for each case) and in words.
 package cases
 
 import (

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package flowchart calculates what the ANCS paper's flow chart (its figure 3, with sections 3.2 to
-// 3.4) gives to virtual interfaces if its words are taken literally: the total is the link's capacity,
-// all interfaces take part for ever, and nothing corrects the sum but the network card. It tells what
-// of the scheduler ancs (bpf/schedulers/ancs.h) is the paper's and what is a reconstruction
-// (docs/decisions/0011-ancs-from-prose.md).
+// 3.4) gives to virtual interfaces if its words are taken literally: the total is the link's
+// capacity, all interfaces take part for ever, and nothing corrects the sum but the network card.
+// It tells what of the scheduler ancs (bpf/schedulers/ancs.h) is the paper's and what is a
+// reconstruction (docs/decisions/0011-ancs-from-prose.md).
 package flowchart
 
 import (
@@ -30,8 +30,8 @@ type vif struct {
 // want nothing, all others all they can get. Credit of a period is the rate times the period, so
 // both are one number here.
 //
-// Weights 1 to 5, the last with a max of 15, capacity 100: 6.7, 13.3, 20, 26.7 and 15, which is 81.7 %
-// of the link.
+// Weights 1 to 5, the last with a max of 15, capacity 100: 6.7, 13.3, 20, 26.7 and 15, which is
+// 81.7 % of the link.
 func Rates(capacity float64, list []scenario.Policy, idle func(i int) bool) []float64 {
 	var weights float64
 	vifs := make([]vif, len(list))

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package loop calculates what the CPS paper's controller does on networks that answer with a lag: its
-// sets of gains (figure 8), its table 2, and its control law as it is printed. It runs Weir's own
-// controller (internal/core/control) against a network of a line; the lab's network answers at once.
+// Package loop calculates what the CPS paper's controller does on networks that answer with a lag:
+// its sets of gains (figure 8), its table 2, and its control law as it is printed. It runs Weir's
+// own controller (internal/core/control) against a network of a line; the lab's network answers at
+// once.
 package loop
 
 import (

@@ -9,8 +9,8 @@ import (
 	"weir/internal/core/control"
 )
 
-// TestLagSettlesWhatIsRefused: the paper's two sets of figure 8(b), which weir refuses since no loop with
-// them is stable on a network that answers within the second, settle on one with a lag.
+// TestLagSettlesWhatIsRefused: the paper's two sets of figure 8(b), which weir refuses since no
+// loop with them is stable on a network that answers within the second, settle on one with a lag.
 func TestLagSettlesWhatIsRefused(t *testing.T) {
 	for _, s := range sets[3:] {
 		if s.gains.CheckStable() == nil {

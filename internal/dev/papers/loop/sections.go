@@ -26,7 +26,8 @@ var sets = []set{
 	{"b", control.Gains{Kc: 1, Ti: 2, Td: 0.1136}, "larger overshoot, longer"},
 }
 
-// lags of the table, in seconds. Forty is that with which the first set of panel b settles after 40 s.
+// lags of the table, in seconds. Forty is that with which the first set of panel b settles after 40
+// s.
 const forty = 0.163
 
 var lags = []float64{0, 0.1, forty, 0.2, 0.5, 1}
@@ -76,8 +77,8 @@ func after(seconds float64) string {
 	return fmt.Sprintf("%.0f s", seconds)
 }
 
-// Printed returns what the law of the paper's equation 4 does as it is printed, from next to nothing and
-// from the target.
+// Printed returns what the law of the paper's equation 4 does as it is printed, from next to
+// nothing and from the target.
 func Printed() string {
 	var w markdown.Writer
 	w.Head("law", "begins at", "after 1 s", "10 s", "60 s")

@@ -80,8 +80,8 @@ func cells(first string, numbers []int) []string {
 	return list
 }
 
-// Of returns the list of the paper of a name for its page, which is in folder: "" if it has none. It
-// begins with its heading.
+// Of returns the list of the paper of a name for its page, which is in folder: "" if it has none.
+// It begins with its heading.
 func Of(list []Paper, name string, data *figures.Runs, folder string) (string, error) {
 	i := slices.IndexFunc(list, func(p Paper) bool { return p.Name == name })
 	if i < 0 {

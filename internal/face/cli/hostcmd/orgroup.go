@@ -51,8 +51,8 @@ func orGroup[T any](ctx context.Context, args []string, workload, group func(con
 }
 
 // nobody returns the line that weir prints below an empty answer about a name which no workload,
-// group or link has now: it may be gone, or the user may have written it wrongly. It is "" where one
-// has it. Sources of workloads count where the command asks for them.
+// group or link has now: it may be gone, or the user may have written it wrongly. It is "" where
+// one has it. Sources of workloads count where the command asks for them.
 func (a Commands) nobody(ctx context.Context, name string, withSources bool) (string, error) {
 	workloads, err := a.AgentClient().Workloads(ctx)
 	if err != nil {

@@ -54,8 +54,8 @@ func TestJoinToken(t *testing.T) {
 	}
 }
 
-// TestTokenFileThatOthersMayChange: the agent joins by no token that another user could exchange: it
-// would join that user's cluster.
+// TestTokenFileThatOthersMayChange: the agent joins by no token that another user could exchange:
+// it would join that user's cluster.
 func TestTokenFileThatOthersMayChange(t *testing.T) {
 	safepathtest.Refused(t, func(t *testing.T) string {
 		path := t.TempDir() + "/above/folder/token"

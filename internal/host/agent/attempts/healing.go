@@ -5,8 +5,8 @@ package attempts
 import "time"
 
 // Healing says when a link is set again though nothing is known to have changed, for what
-// Backend.Missing does not see: after 30 s, or where setting it takes long, 6,000 times as long, up to
-// ten minutes. The zero value is due.
+// Backend.Missing does not see: after 30 s, or where setting it takes long, 6,000 times as long, up
+// to ten minutes. The zero value is due.
 type Healing struct {
 	at    time.Time
 	pause time.Duration

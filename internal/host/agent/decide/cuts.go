@@ -12,5 +12,6 @@ func askOf(c policy.Change) ceiling.Ask {
 	return ceiling.Ask{Policy: c, Origin: OriginAsked, Called: func(field string) string { return "asked " + field }}
 }
 
-// AsksView returns what was asked for the workload or group as the API shows it, nil if nothing was.
+// AsksView returns what was asked for the workload or group as the API shows it, nil if nothing
+// was.
 func (v Verdict) AsksView() map[string]string { return orNone(v.asks.Texts()) }

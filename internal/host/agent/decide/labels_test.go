@@ -206,8 +206,8 @@ func TestLabelsOfAnImage(t *testing.T) {
 	}
 }
 
-// TestEmptyLabels: an empty label says nothing; it takes no max away that the workload has otherwise, and
-// takes back what the image says.
+// TestEmptyLabels: an empty label says nothing; it takes no max away that the workload has
+// otherwise, and takes back what the image says.
 func TestEmptyLabels(t *testing.T) {
 	w := container("web", "weir.max=", "weir.weight= ", "weir.min=5mbit")
 	w.ImageLabels = map[string]string{"weir.max": "90mbit", "weir.weight": "7"}

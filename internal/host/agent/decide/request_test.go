@@ -171,8 +171,8 @@ func TestGrantedRequests(t *testing.T) {
 	}
 }
 
-// The goodput of a queue is refused where it cannot be measured, and what is accepted all the same is
-// not planned: a controller without a measurement would give the queue the whole link.
+// The goodput of a queue is refused where it cannot be measured, and what is accepted all the same
+// is not planned: a controller without a measurement would give the queue the whole link.
 func TestQueueGoodputNeedsMark(t *testing.T) {
 	for _, test := range []struct {
 		name      string

@@ -40,8 +40,8 @@ type Verdict struct {
 	taken    []paths.Port             // where its packets are taken
 	// asks is what was asked for it, before it was held to what the administrator gives.
 	asks policy.Change
-	// allocated is what is allocated to the workload or group, by link; within, of a group, what
-	// is allocated to its members.
+	// allocated is what is allocated to the workload or group, by link; within, of a group,
+	// what is allocated to its members.
 	allocated, within map[string]policy.Rate
 	// timed is the policy as it was asked for, some of which differs at times; nil = none does.
 	timed *policy.Policy
@@ -52,8 +52,8 @@ type Verdict struct {
 }
 
 // promised returns the workload's policy on a link, without a group where the link's
-// backend has none, and without the goodput of queues where none is measured. The rest of what a backend lacks stays: it costs nothing, and
-// queues mark packets with their DSCP all the same.
+// backend has none, and without the goodput of queues where none is measured. The rest of what a
+// backend lacks stays: it costs nothing, and queues mark packets with their DSCP all the same.
 func (v *Verdict) promised(link plan.Link) policy.Policy {
 	p := v.policyOn(link)
 	p.When = nil // what it says of other times is planned for those times

@@ -34,9 +34,10 @@ type World struct {
 	Found    []discover.Workload      // one for each key, by key, without the host
 	Set      map[string]policy.Change // what was set at run time, by key
 	Groups   map[string]policy.Change // groups that were made or changed at run time, by name
-	// Asked is what comes with workloads that no label says, by key: the annotations of a pod, what
-	// was set for a container on the node that it came from. It counts below the configuration and
-	// Set, see package ceiling. AskedGroups are groups that were asked for in the same way, by name.
+	// Asked is what comes with workloads that no label says, by key: the annotations of a pod,
+	// what was set for a container on the node that it came from. It counts below the
+	// configuration and Set, see package ceiling. AskedGroups are groups that were asked for in
+	// the same way, by name.
 	Asked       map[string]policy.Change
 	AskedGroups map[string]policy.Change
 	// Allocations are the mins that are set aside for pods, by name.
@@ -49,8 +50,8 @@ type World struct {
 	Tuned  map[string]Tuned         // what was set about controllers, by key; nothing follows from it here
 	// Accepted are the fields that were asked for by --accept-gaps, by key.
 	Accepted map[string][]string
-	// Paths is where the packets of workloads are taken, and what of them does not meet the links. It
-	// is replaced, never changed in place.
+	// Paths is where the packets of workloads are taken, and what of them does not meet the
+	// links. It is replaced, never changed in place.
 	Paths     paths.Result
 	Abilities map[string]dataplane.Abilities // of the links whose backend lacks something, by link
 	// Texts is what labels said at former decisions, so that their texts are not parsed again;
@@ -243,7 +244,8 @@ func (w World) HoldsMin(key string) bool {
 
 // Foresee returns what of a configuration an agent would not put into force if exactly those
 // workloads and groups existed that it calls by their whole name: a line for each, by name.
-// Admission is that of the year from now on. Patterns, labels and settings made at run time are not considered.
+// Admission is that of the year from now on. Patterns, labels and settings made at run time are not
+// considered.
 func Foresee(c config.Config, now time.Time) []string {
 	d := Decide(World{Config: c, Now: now, Number: map[string]plan.ClassID{}}.foreseen())
 	var notes []string

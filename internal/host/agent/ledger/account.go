@@ -12,15 +12,16 @@ import (
 	"weir/internal/core/policy/quota"
 )
 
-// account is what was sent and received since the begin of a period. A workload that ends has it until
-// the end of the period: one that starts again and again begins no quota anew, and has nothing read.
+// account is what was sent and received since the begin of a period. A workload that ends has it
+// until the end of the period: one that starts again and again begins no quota anew, and has
+// nothing read.
 type account struct {
 	Start    time.Time `json:"start"`
 	End      time.Time `json:"end"`
 	Sent     uint64    `json:"sent"`
 	Received uint64    `json:"received"`
-	// Partial says that what was moved in the period before the account was there is still being
-	// read.
+	// Partial says that what was moved in the period before the account was there is still
+	// being read.
 	Partial bool `json:"partial,omitempty"`
 }
 
@@ -52,8 +53,8 @@ func (l *Ledger) Follow(at time.Time, wanted map[string]quota.Quota) map[string]
 	return standings
 }
 
-// forget drops the accounts of those who have no quota now and whose period is over, or of which there
-// are too many.
+// forget drops the accounts of those who have no quota now and whose period is over, or of which
+// there are too many.
 func (l *Ledger) forget(at time.Time, wanted map[string]quota.Quota) {
 	var kept []string
 	for key, a := range l.book.quotas {

@@ -243,8 +243,8 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// TestQuotaBesideManyNames: thousands of containers that come and go take no row from a workload with
-// a quota, which finds what it has used when it comes back; the rows stay bounded.
+// TestQuotaBesideManyNames: thousands of containers that come and go take no row from a workload
+// with a quota, which finds what it has used when it comes back; the rows stay bounded.
 func TestQuotaBesideManyNames(t *testing.T) {
 	l := open(t, t.TempDir())
 	l.Take(start, reading("a", 0))
@@ -318,8 +318,8 @@ func TestSize(t *testing.T) {
 	t.Logf("all of it by day in %v", time.Since(begun).Round(time.Millisecond))
 }
 
-// TestAnswersAreBounded: a question whose answer would be too long takes no more memory than the longest
-// answer: a user who may only look asks it.
+// TestAnswersAreBounded: a question whose answer would be too long takes no more memory than the
+// longest answer: a user who may only look asks it.
 func TestAnswersAreBounded(t *testing.T) {
 	l := open(t, t.TempDir())
 	l.Take(start, reading("a", 0))
@@ -346,7 +346,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// history makes a ledger with 60 days of many rows, of which one is web's, with 1,000 bytes each day.
+// history makes a ledger with 60 days of many rows, of which one is web's, with 1,000 bytes each
+// day.
 func history(t testing.TB, rows int) *Ledger {
 	t.Helper()
 	l, err := Open(t.TempDir(), slog.New(slog.DiscardHandler))
@@ -383,8 +384,8 @@ func standing(t *testing.T, l *Ledger, at time.Time, q quota.Quota) quota.Standi
 	}
 }
 
-// The start of a workload with a quota never waits for the files of days that are over, and one that
-// has ended and comes back has none read.
+// The start of a workload with a quota never waits for the files of days that are over, and one
+// that has ended and comes back has none read.
 func TestStartsReadNoDays(t *testing.T) {
 	q, err := quota.Parse("egress 1GB per month then tell")
 	if err != nil {
@@ -415,8 +416,8 @@ func TestStartsReadNoDays(t *testing.T) {
 	}
 }
 
-// An agent that ends while the files are read leaves it to the next one. A workload that goes and comes
-// back meanwhile is counted once.
+// An agent that ends while the files are read leaves it to the next one. A workload that goes and
+// comes back meanwhile is counted once.
 func TestPartialAccounts(t *testing.T) {
 	q, err := quota.Parse("egress 1GB per month then tell")
 	if err != nil {

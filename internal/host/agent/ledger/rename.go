@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// renaming is workloads that have other keys from a day on. Files of days that are over stay as they
-// are: History reads them with the keys of now.
+// renaming is workloads that have other keys from a day on. Files of days that are over stay as
+// they are: History reads them with the keys of now.
 type renaming struct {
 	Day  string           `json:"day"`
 	Keys map[string]Owner `json:"keys"`
@@ -80,7 +80,8 @@ func move[V any](entries map[string]V, keys map[string]Owner) {
 	maps.Copy(entries, moved)
 }
 
-// names returns the keys that workloads have now, by those that they had on a day, where they differ.
+// names returns the keys that workloads have now, by those that they had on a day, where they
+// differ.
 func (h History) names(date string) map[string]Owner {
 	names := map[string]Owner{}
 	for _, r := range slices.Backward(h.renamed) {

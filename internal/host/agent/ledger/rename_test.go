@@ -10,7 +10,8 @@ import (
 )
 
 // What was counted goes with workloads that are renamed: of this day and of those before, over a
-// restart, and the same for what their quotas have counted. Another one that gets the name has nothing.
+// restart, and the same for what their quotas have counted. Another one that gets the name has
+// nothing.
 func TestRename(t *testing.T) {
 	dir, at := t.TempDir(), start
 	l := open(t, dir)

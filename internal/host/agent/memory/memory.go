@@ -48,8 +48,9 @@ type State struct {
 	Set map[string]policy.Change `json:"set"`
 	// Groups are those made or changed at run time, by name.
 	Groups map[string]policy.Change `json:"groups,omitempty"`
-	// Asked is what comes with workloads that no label says, by key, and AskedGroups with groups, by
-	// name. An agent that knew neither kept the annotations of pods and namespaces in Set and Groups.
+	// Asked is what comes with workloads that no label says, by key, and AskedGroups with
+	// groups, by name. An agent that knew neither kept the annotations of pods and namespaces
+	// in Set and Groups.
 	Asked       map[string]policy.Change `json:"asked"`
 	AskedGroups map[string]policy.Change `json:"asked_groups,omitempty"`
 	// Attached are the workloads made by "weir attach".
@@ -182,7 +183,8 @@ func decode(text []byte) (State, error) {
 }
 
 // annotations takes what an agent that did not know Asked kept of pods and namespaces out of what
-// operators set: it undid their settings of pods within half a minute, so all of it was annotations.
+// operators set: it undid their settings of pods within half a minute, so all of it was
+// annotations.
 func (k *State) annotations() {
 	if k.Asked != nil {
 		return

@@ -94,8 +94,8 @@ func TestCgroupsAreKept(t *testing.T) {
 	}
 }
 
-// What an agent kept of annotations before it told them from what operators set is asked for, and what
-// operators set of the rest stays.
+// What an agent kept of annotations before it told them from what operators set is asked for, and
+// what operators set of the rest stays.
 func TestAnnotationsOfFormerVersions(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"version": 1, "set": {"pod:shop/web": {"max": "none"}, "docker:db": {"weight": 3}}, "groups": {"ns.shop": {"weight": 9}, "office": {}}}`: "pod:shop/web ns.shop docker:db office",

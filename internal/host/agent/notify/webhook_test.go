@@ -208,8 +208,8 @@ func TestSlowServer(t *testing.T) {
 	}
 }
 
-// TestUnknownCertificate: a server whose certificate no known authority has signed gets nothing, one of the given
-// authority does.
+// TestUnknownCertificate: a server whose certificate no known authority has signed gets nothing,
+// one of the given authority does.
 func TestUnknownCertificate(t *testing.T) {
 	got := make(chan string, 9)
 	s := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.URL.Path }))

@@ -32,8 +32,8 @@ type Limits struct {
 	Set func(dev discover.Device, capacity policy.Rate) error
 	// Restore undoes Set; nil = a limit stays.
 	Restore func(dev discover.Device) error
-	// RestoreOthers undoes what a former agent has set, but for what is sent through devices with
-	// these indexes; nil = all that stays.
+	// RestoreOthers undoes what a former agent has set, but for what is sent through devices
+	// with these indexes; nil = all that stays.
 	RestoreOthers func(except []int) error
 
 	told   map[int]limit // by the device's index

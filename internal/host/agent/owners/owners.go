@@ -56,8 +56,8 @@ func Changed(before, after decide.Decision) bool {
 	return false
 }
 
-// Classes returns what a snapshot says of classes. Those that leave come first: a class that is there
-// may have the number of one that has gone.
+// Classes returns what a snapshot says of classes. Those that leave come first: a class that is
+// there may have the number of one that has gone.
 func Classes(s dataplane.LinkCounters, d decide.Decision) []ledger.Class {
 	list := make([]ledger.Class, 0, len(s.Leaving)+len(s.Classes))
 	for _, c := range s.Leaving {

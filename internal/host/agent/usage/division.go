@@ -29,7 +29,8 @@ func Between(state plan.State, before, after dataplane.LinkCounters) Division {
 	return divide(state, used)
 }
 
-// Rest is what a second adds in which no class did anything and no policy changed, as in the second before.
+// Rest is what a second adds in which no class did anything and no policy changed, as in the second
+// before.
 func Rest(at time.Time, s *Scores, w *Waits, h *History) {
 	s.Rest(at)
 	w.Rest()
@@ -97,7 +98,8 @@ func addGroups(state plan.State, used map[plan.ClassID]Class) {
 		for _, member := range members[class.ID] {
 			sum.add(used[member.ID])
 		}
-		// A group waits at least while one of its members does, and the others send meanwhile.
+		// A group waits at least while one of its members does, and the others send
+		// meanwhile.
 		sum.Waits.Bits = sum.Rate * sum.Waits.Of
 		used[class.ID] = sum
 	}

@@ -16,11 +16,11 @@ type owed struct {
 const (
 	// oneTurn is a scheduler's longest turn, in seconds of the link.
 	oneTurn = 1e-3
-	// lateness is how much later than promised a packet may be, in seconds: a scheduler makes it
-	// good, but not before the counters are read.
+	// lateness is how much later than promised a packet may be, in seconds: a scheduler makes
+	// it good, but not before the counters are read.
 	lateness = 0.01
-	// scoreTolerance is the part by which less is still called kept. With the lateness it is 2 %
-	// where packets wait for a whole second.
+	// scoreTolerance is the part by which less is still called kept. With the lateness it is 2
+	// % where packets wait for a whole second.
 	scoreTolerance = 0.01
 	// shortWait is the shortest time of waiting in a second that is judged, in seconds.
 	shortWait = 0.05
@@ -70,8 +70,8 @@ func (o owed) kept(bits, seconds float64) bool {
 func seemsToWait(c Class) bool { return c.BacklogBytes >= 2*policy.FullFrame }
 
 // contended returns the shares that a link gives where every class whose packets waited for a part
-// of the second wants all it can get. It is the least that each has beside the others at any time of
-// the second.
+// of the second wants all it can get. It is the least that each has beside the others at any time
+// of the second.
 func (d Division) contended() map[plan.ClassID]policy.Share {
 	var now []plan.ClassID // that wait now and then
 	for _, class := range d.State.Classes {

@@ -19,9 +19,9 @@ const scoreMinutes = 60
 // of them in which it got it. The zero value is ready.
 //
 // A class is owed its promise while its packets wait, and at no other time (judge). It was promised
-// its min, or its share (the ideal rate beside all that wait) if it has none or the max of its group
-// leaves it less. A second in which the policies changed counts only where the promise is a min that
-// stayed as it was.
+// its min, or its share (the ideal rate beside all that wait) if it has none or the max of its
+// group leaves it less. A second in which the policies changed counts only where the promise is a
+// min that stayed as it was.
 //
 // Example: a class with a min that is starved for three seconds of a minute in which packets
 // wait all the time has 57 of 60, 95.0 %. A sender in bursts whose packets wait for a quarter of

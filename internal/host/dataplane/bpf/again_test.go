@@ -12,8 +12,8 @@ import (
 	"weir/internal/core/plan"
 )
 
-// TestDeviceComesAgain: a device that goes and comes again by the same name, as a tunnel's does with
-// its daemon, gets the qdisc that it had. The kernel need not verify another.
+// TestDeviceComesAgain: a device that goes and comes again by the same name, as a tunnel's does
+// with its daemon, gets the qdisc that it had. The kernel need not verify another.
 func TestDeviceComesAgain(t *testing.T) {
 	for _, first := range []string{"the same backend", "another backend"} {
 		t.Run(first, func(t *testing.T) {

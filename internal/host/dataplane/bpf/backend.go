@@ -82,7 +82,8 @@ func (b *Backend) Gaps() []string {
 	return gaps
 }
 
-// Abilities lack nothing but queues beside Cilium, and without a mark the goodput of a cgroup's queues.
+// Abilities lack nothing but queues beside Cilium, and without a mark the goodput of a cgroup's
+// queues.
 func (b *Backend) Abilities() dataplane.Abilities {
 	carrier := b.opts.Carrier()
 	return dataplane.Abilities{NoQueues: !carrier.Queues(), NoQueueGoodput: carrier.Mask == 0}
@@ -146,8 +147,8 @@ func (b *Backend) read() (err error) {
 	return err
 }
 
-// take gets an object for the link: the one that is in force, or that of a device of this name that is
-// gone, or, if there is none or it is of another scheduler, a fresh one.
+// take gets an object for the link: the one that is in force, or that of a device of this name that
+// is gone, or, if there is none or it is of another scheduler, a fresh one.
 func (b *Backend) take(scheduler string) (fresh bool, err error) {
 	if err := b.find(); err != nil {
 		return false, err

@@ -11,8 +11,8 @@ import (
 )
 
 // configs reads what is configured of each class of a state, in its order. Classes have the lowest
-// numbers that are free, so that one request for all numbers up to the highest costs less than one for
-// each class.
+// numbers that are free, so that one request for all numbers up to the highest costs less than one
+// for each class.
 func (o *object) configs(state plan.State) ([]qdiscWeirClassConfig, error) {
 	var last plan.ClassID
 	for i := range state.Classes {

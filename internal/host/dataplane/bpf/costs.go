@@ -157,8 +157,9 @@ func bit(on bool) uint8 {
 	return 0
 }
 
-// tagged adds what a device takes for its own VLANs, in bytes of each frame, less a header that it lacks, to
-// what is said of what the kernel counts. A framing that begins at the IP header says all.
+// tagged adds what a device takes for its own VLANs, in bytes of each frame, less a header that it
+// lacks, to what is said of what the kernel counts. A framing that begins at the IP header says
+// all.
 func tagged(cfg qdiscWeirLinkConfig, tag int) qdiscWeirLinkConfig {
 	if tag != 0 && cfg.FromIp == 0 {
 		cfg.Tag, cfg.Framed = int32(tag), 1

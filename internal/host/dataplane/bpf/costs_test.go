@@ -153,8 +153,8 @@ func TestMemory(t *testing.T) {
 			t.Errorf("%d classes, not %d", got, build.classes)
 		}
 		sum := contents(spec)
-		// The kernel adds a quarter of a megabyte for the maps themselves, half of it for the hash
-		// table of delays.
+		// The kernel adds a quarter of a megabyte for the maps themselves, half of it for
+		// the hash table of delays.
 		if got := figure(build.figure) * 1e6; got < sum || got > sum+0.3e6 {
 			t.Errorf("docs/qdisc.md says %.1f MB a link; the maps' contents are %.2f", got/1e6, sum/1e6)
 		}

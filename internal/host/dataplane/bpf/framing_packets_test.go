@@ -17,7 +17,8 @@ import (
 	"weir/internal/host/dataplane/device/netnstest"
 )
 
-// framingBed has a link up0 with a VLAN and a tunnel of IP in IP on it, all of which lead to another namespace.
+// framingBed has a link up0 with a VLAN and a tunnel of IP in IP on it, all of which lead to
+// another namespace.
 func framingBed(t *testing.T) {
 	t.Helper()
 	host, peer := netnstest.Enter(t), netnstest.New(t)
@@ -135,8 +136,8 @@ func TestPacketsAreWhatTheLineTakes(t *testing.T) {
 	}
 }
 
-// TestPacketsAsCakeCountsThem: with each of tc-cake's names the kernel's own qdisc says the same of the
-// shortest and the longest frame.
+// TestPacketsAsCakeCountsThem: with each of tc-cake's names the kernel's own qdisc says the same of
+// the shortest and the longest frame.
 func TestPacketsAsCakeCountsThem(t *testing.T) {
 	if err := Supported(); err != nil {
 		t.Skipf("needs a kernel with BPF qdiscs (vm/run has one): %v", err)

@@ -12,8 +12,9 @@ import (
 	"weir/internal/core/policy/framing"
 )
 
-// TestCharged: the qdisc charges each packet what the line takes for the frames that it will become,
-// by the package that says so to people, whatever the device and the framing, offloaded or not.
+// TestCharged: the qdisc charges each packet what the line takes for the frames that it will
+// become, by the package that says so to people, whatever the device and the framing, offloaded or
+// not.
 func TestCharged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		link := fairLink(100 * mbit)

@@ -16,8 +16,8 @@ import (
 // sources is where the simulator's C is: another folder has a fault in it.
 var sources = flag.String("bpf", "../../../../bpf", "the C that the simulator is compiled of")
 
-// TestMutants puts each fault of testdata/mutants.yaml into a copy of the C, and has the tests that it
-// names notice it. Without -long it does so with the first few.
+// TestMutants puts each fault of testdata/mutants.yaml into a copy of the C, and has the tests that
+// it names notice it. Without -long it does so with the first few.
 func TestMutants(t *testing.T) {
 	const list = "testdata/mutants.yaml"
 	text, err := os.ReadFile(list)

@@ -19,13 +19,13 @@ func (b *Backend) pins() (string, error) {
 	return filepath.Join(top, fmt.Sprintf("%s-%d", undotted.Replace(b.dev.Name), b.dev.Index)), err
 }
 
-// undotted writes a device's name (eth0.7) so that a BPF file system takes it, which keeps names with
-// dots to itself. No device has a percent sign in its name.
+// undotted writes a device's name (eth0.7) so that a BPF file system takes it, which keeps names
+// with dots to itself. No device has a percent sign in its name.
 var undotted = strings.NewReplacer(".", "%2e")
 
-// inherit takes the pins of a device of this name that is gone, and says whether there were such: a tunnel's
-// comes again with its daemon, and the kernel takes seconds to verify a fresh object. What cannot be
-// taken is left to prune.
+// inherit takes the pins of a device of this name that is gone, and says whether there were such: a
+// tunnel's comes again with its daemon, and the kernel takes seconds to verify a fresh object. What
+// cannot be taken is left to prune.
 func (b *Backend) inherit() bool {
 	own, err := b.pins()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // justNow is for how long Counters believes that the qdisc is where Missing has seen it.
 const justNow = 100 * time.Millisecond
 
-// readings are what was read of classes last. A class of which the kernel has changed nothing is not
-// counted again: on a link at rest most are such.
+// readings are what was read of classes last. A class of which the kernel has changed nothing is
+// not counted again: on a link at rest most are such.
 type readings struct {
 	of      map[plan.ClassID]reading
 	whole   map[plan.ClassID]dataplane.Counters // what was read of all classes last, groups with their members

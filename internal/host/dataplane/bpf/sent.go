@@ -52,8 +52,8 @@ func (s *sent) leaves(class plan.Class) {
 	s.leaving[class.ID] = true
 }
 
-// read returns the classes that are leaving, each until nothing waits in it. Those of have are there
-// again.
+// read returns the classes that are leaving, each until nothing waits in it. Those of have are
+// there again.
 func (s *sent) read(o *object, have plan.State) (list []dataplane.Leaving, err error) {
 	if s.seen == nil {
 		if err := s.begin(o); err != nil {

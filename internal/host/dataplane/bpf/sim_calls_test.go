@@ -15,8 +15,8 @@ import (
 // evenCall is the most jitter that a call may have, the SDN paper's of LLQ (table 4).
 const evenCall = 20 * time.Microsecond
 
-// jitter is that of flow f of class id as its receiver reports it (RFC 3550, section 6.4.1, as iperf3
-// does), on average over a traced phase.
+// jitter is that of flow f of class id as its receiver reports it (RFC 3550, section 6.4.1, as
+// iperf3 does), on average over a traced phase.
 func (p phase) jitter(id plan.ClassID, f int) time.Duration {
 	var last, now, sum float64
 	n := 0
@@ -43,7 +43,8 @@ func beside(class plan.Class, n int) []plan.Class {
 	return classes
 }
 
-// wantEven runs s, whose other workloads send all they can, and holds the jitter of the port's flow 0.
+// wantEven runs s, whose other workloads send all they can, and holds the jitter of the port's flow
+// 0.
 func (s *simulation) wantEven(t *testing.T) {
 	t.Helper()
 	for _, c := range s.classes[1:] {
@@ -59,8 +60,8 @@ func (s *simulation) wantEven(t *testing.T) {
 	}
 }
 
-// TestPaperCallsAreEven repeats case 4 of the SDN paper's figure 2(d): the strict queue's flow wants
-// 64 % of a slow link, in packets of a whole frame, beside others that fill it.
+// TestPaperCallsAreEven repeats case 4 of the SDN paper's figure 2(d): the strict queue's flow
+// wants 64 % of a slow link, in packets of a whole frame, beside others that fill it.
 func TestPaperCallsAreEven(t *testing.T) {
 	s := simulate(fairLink(portRate), port(discipline.LLQ, append([]plan.Queue{{Name: "strict", Rate: 7.5e6}}, weighted(1, 2, 3)...)...))
 	for i := range 4 {
@@ -69,8 +70,8 @@ func TestPaperCallsAreEven(t *testing.T) {
 	s.wantEven(t)
 }
 
-// TestCallsOfRulesAreEven: a call in a queue of its own, whatever the discipline, waits as little as
-// without rules, beside four uploads of its own workload, and beside other workloads.
+// TestCallsOfRulesAreEven: a call in a queue of its own, whatever the discipline, waits as little
+// as without rules, beside four uploads of its own workload, and beside other workloads.
 func TestCallsOfRulesAreEven(t *testing.T) {
 	for _, capacity := range []policy.Rate{8e6, 20e6, 100e6} {
 		for _, others := range []int{0, 1, 4} {

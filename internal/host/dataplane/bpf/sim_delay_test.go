@@ -21,7 +21,8 @@ func exactly(waits []time.Duration, part float64) time.Duration {
 }
 
 // TestDelaysAreRight: what the kernel side counts of delays is what packets waited, within 5 % at
-// p50 and p99, in each discipline and for quiet and busy classes, and it counts as many packets as left.
+// p50 and p99, in each discipline and for quiet and busy classes, and it counts as many packets as
+// left.
 func TestDelaysAreRight(t *testing.T) {
 	web, batch, calm := port(discipline.SFQ), port(discipline.FIFO), port(discipline.SFQ)
 	web.ID, batch.ID, calm.ID = 1, 2, 3
@@ -68,7 +69,8 @@ func TestDelaysAreRight(t *testing.T) {
 			}
 			t.Logf("%s: p%v is %v, exactly %v, of %d packets", name, 100*part, has, want, len(exact))
 		}
-		// A class's runs are exact; which queue the drawn packet of a run is from is chance.
+		// A class's runs are exact; which queue the drawn packet of a run is from is
+		// chance.
 		margin := 256.0
 		if key >= plan.MaxClasses {
 			margin = 0.05 * float64(len(exact))

@@ -20,13 +20,13 @@ func (s *simulation) later(t traffic, by time.Duration) {
 	fmt.Fprintln(s, "later", int(t.id)+t.flow*plan.MaxClasses, by.Nanoseconds())
 }
 
-// mostBeyond is what a packet waits beyond its time on a link of 1 Gbit/s that is not busy: a bucket of
-// the wheel, and what the packets of other flows keep the line busy for.
+// mostBeyond is what a packet waits beyond its time on a link of 1 Gbit/s that is not busy: a
+// bucket of the wheel, and what the packets of other flows keep the line busy for.
 const mostBeyond = 33*time.Microsecond + 300*time.Microsecond
 
-// Packets leave at the time that they ask for, and not before, whatever the scheduler, the discipline and
-// the other flows ask for; a flow keeps its order. One that asks for more than 10 s is as one that asks
-// for nothing.
+// Packets leave at the time that they ask for, and not before, whatever the scheduler, the
+// discipline and the other flows ask for; a flow keeps its order. One that asks for more than 10 s
+// is as one that asks for nothing.
 func TestDepartureTimesAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		link := fairLink(1e9)
@@ -70,8 +70,8 @@ func TestDepartureTimesAreKept(t *testing.T) {
 	})
 }
 
-// Packets with times get their class's share and no more, and cost the others nothing; none is lost for its
-// time. The simulator checks that counters add up.
+// Packets with times get their class's share and no more, and cost the others nothing; none is lost
+// for its time. The simulator checks that counters add up.
 func TestDepartureTimesAndShares(t *testing.T) {
 	for _, scheduler := range plan.Schedulers {
 		link := fairLink(100e6)

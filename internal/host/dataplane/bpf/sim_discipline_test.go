@@ -346,8 +346,8 @@ func TestRoomForALargePacket(t *testing.T) {
 	}
 }
 
-// TestFlowsOfOneClass: a flow with many packets on their way and one with few get the same; each waits
-// for its own, and a sparse one for neither.
+// TestFlowsOfOneClass: a flow with many packets on their way and one with few get the same; each
+// waits for its own, and a sparse one for neither.
 func TestFlowsOfOneClass(t *testing.T) {
 	s := simulate(fairLink(100e6), port(discipline.SFQ))
 	for i, window := range []int{200, 5} {

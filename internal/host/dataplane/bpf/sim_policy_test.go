@@ -394,8 +394,8 @@ func (h *drawnHost) decided(t *rapid.T) decide.Decision {
 	return d
 }
 
-// drawing has rapid.Check make so many draws, `all` of them with -long, unless the command line says
-// how many. What it returns takes that back.
+// drawing has rapid.Check make so many draws, `all` of them with -long, unless the command line
+// says how many. What it returns takes that back.
 func drawing(some, all string) func() {
 	draws := flag.Lookup("rapid.checks")
 	if draws.Value.String() != draws.DefValue {
@@ -462,7 +462,8 @@ func TestHostsHoldTheContract(t *testing.T) {
 				if math.Abs(rate-ideals[j]) > within {
 					t.Fatalf("%s in %q: %.3f Mbit/s, ideal %.3f of %v, at %v\n%s\n%v", w.name, z.link, rate/1e6, ideals[j]/1e6, z.capacity, h.now, &h.text, state)
 				}
-				// A turn is a batch long, and one may have been just before and the next just after.
+				// A turn is a batch long, and one may have been just before and the
+				// next just after.
 				turn := float64(z.capacity) * time.Duration(linkConfig(state.Link, 1).BulkBatchNs).Seconds() / over.Seconds()
 				if least := math.Min(float64(claim.Min), ideals[j]); rate < 0.98*least-turn {
 					t.Fatalf("%s in %q: %.3f Mbit/s is below its min, %.3f\n%s", w.name, z.link, rate/1e6, least/1e6, &h.text)

@@ -13,7 +13,8 @@ import (
 	"weir/internal/core/policy/discipline"
 )
 
-// What the schedule promises of single clocks, bounds and limits. testdata/mutants.yaml breaks each.
+// What the schedule promises of single clocks, bounds and limits. testdata/mutants.yaml breaks
+// each.
 
 // TestMinAfterAlone: a class with a min that had the link alone has its min as soon as others come.
 func TestMinAfterAlone(t *testing.T) {
@@ -29,8 +30,8 @@ func TestMinAfterAlone(t *testing.T) {
 	}
 }
 
-// TestMinAfterItsGroupWasHeld: a member whose group's max left it less than its min for 5 s does not
-// make up for that at another's cost once the group may send.
+// TestMinAfterItsGroupWasHeld: a member whose group's max left it less than its min for 5 s does
+// not make up for that at another's cost once the group may send.
 func TestMinAfterItsGroupWasHeld(t *testing.T) {
 	const window = time.Second
 	group := plan.Class{ID: 1, Weight: 1, Group: true, Max: 10 * mbit}
@@ -48,8 +49,8 @@ func TestMinAfterItsGroupWasHeld(t *testing.T) {
 	}
 }
 
-// TestFloodLeavesSlots: a flood of small packets with a limit above what a link can hold takes half of
-// the link's slots, so that another class finds room for hundreds at once.
+// TestFloodLeavesSlots: a flood of small packets with a limit above what a link can hold takes half
+// of the link's slots, so that another class finds room for hundreds at once.
 func TestFloodLeavesSlots(t *testing.T) {
 	classes := classList(1, 1)
 	classes[0].Limit = plan.Limit{Packets: 60_000, Bytes: 64 << 20}
@@ -77,8 +78,8 @@ func TestLimitOfPackets(t *testing.T) {
 	}
 }
 
-// TestLateTimers: a link whose timers fire late loses nothing by up to 10 ms, and no burst makes good
-// what is more.
+// TestLateTimers: a link whose timers fire late loses nothing by up to 10 ms, and no burst makes
+// good what is more.
 func TestLateTimers(t *testing.T) {
 	for late, want := range map[time.Duration]float64{5 * time.Millisecond: 1, 50 * time.Millisecond: 10.85 / 50.85} {
 		s := simulate(fairLink(100*mbit), classList(1)...)
@@ -92,8 +93,8 @@ func TestLateTimers(t *testing.T) {
 	}
 }
 
-// TestRushIsBounded: a hundred classes that become active at once beside bulk go before it within the
-// line's time, not all at once.
+// TestRushIsBounded: a hundred classes that become active at once beside bulk go before it within
+// the line's time, not all at once.
 func TestRushIsBounded(t *testing.T) {
 	const pings = 100
 	classes := []plan.Class{{ID: 1, Weight: 1}}
@@ -113,8 +114,8 @@ func TestRushIsBounded(t *testing.T) {
 	}
 }
 
-// TestTurnsOfManyClasses: with 100 classes that send all they can, none waits for longer than a round of
-// a frame each.
+// TestTurnsOfManyClasses: with 100 classes that send all they can, none waits for longer than a
+// round of a frame each.
 func TestTurnsOfManyClasses(t *testing.T) {
 	const n = 100
 	weights := make([]uint32, n)
@@ -184,8 +185,8 @@ func onSchedule(rate policy.Rate) plan.Class {
 	return port(discipline.PQ, queues...)
 }
 
-// TestHeldPacketsHaveLimits: packets held for a schedule are within the limits of their class and of
-// the link, as all others.
+// TestHeldPacketsHaveLimits: packets held for a schedule are within the limits of their class and
+// of the link, as all others.
 func TestHeldPacketsHaveLimits(t *testing.T) {
 	const length = 1000
 	t.Run("bytes of the class", func(t *testing.T) {

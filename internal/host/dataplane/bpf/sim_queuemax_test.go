@@ -59,8 +59,9 @@ func TestQueueMax(t *testing.T) {
 	})
 }
 
-// TestQueuesOfSeveralPaces: queues whose next packet is further ahead than the wheel of held packets
-// reaches (34 ms) delay none of another class whose time is between, also where timers fire late.
+// TestQueuesOfSeveralPaces: queues whose next packet is further ahead than the wheel of held
+// packets reaches (34 ms) delay none of another class whose time is between, also where timers fire
+// late.
 func TestQueuesOfSeveralPaces(t *testing.T) {
 	const each = 3 * time.Millisecond
 	class := func(id plan.ClassID, most policy.Rate) plan.Class {

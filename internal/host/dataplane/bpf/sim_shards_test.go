@@ -109,7 +109,8 @@ func TestShardsHoldTheContract(t *testing.T) {
 	}
 }
 
-// lengthAt returns the length of a link's packets. A simulated CPU does some 5 million things a second.
+// lengthAt returns the length of a link's packets. A simulated CPU does some 5 million things a
+// second.
 func lengthAt(capacity policy.Rate) int {
 	if capacity > 10e9 {
 		return 9014
@@ -221,8 +222,8 @@ func TestShardsHoldGroups(t *testing.T) {
 	}
 }
 
-// TestShardsHoldWhatIsDrawn draws shards, classes and the shards of their flows. A class that its max
-// binds may have less, but a third of it, where several shards have a part of the max.
+// TestShardsHoldWhatIsDrawn draws shards, classes and the shards of their flows. A class that its
+// max binds may have less, but a third of it, where several shards have a part of the max.
 func TestShardsHoldWhatIsDrawn(t *testing.T) {
 	defer drawing("30", "1000")()
 	rapid.Check(t, func(t *rapid.T) {
@@ -255,8 +256,8 @@ func TestShardsHoldWhatIsDrawn(t *testing.T) {
 	})
 }
 
-// TestShardsBesideSteadyStreams: what a class does not use of its part all others have, not the ones
-// alone that send to the same shard.
+// TestShardsBesideSteadyStreams: what a class does not use of its part all others have, not the
+// ones alone that send to the same shard.
 func TestShardsBesideSteadyStreams(t *testing.T) {
 	const capacity = policy.Rate(1e9)
 	classes := []plan.Class{
@@ -341,8 +342,8 @@ func TestSendersMoveBetweenShards(t *testing.T) {
 	}
 }
 
-// TestLoneShardIsAsOneQueue: while one shard alone has packets, no division is made, and its classes
-// have what a link with one queue gives them, with as many timers and no longer waits.
+// TestLoneShardIsAsOneQueue: while one shard alone has packets, no division is made, and its
+// classes have what a link with one queue gives them, with as many timers and no longer waits.
 func TestLoneShardIsAsOneQueue(t *testing.T) {
 	const capacity = policy.Rate(1e9)
 	classes := []plan.Class{{ID: 1, Name: "a", Weight: 1}, {ID: 2, Name: "b", Weight: 3}, {ID: 3, Name: "ping", Weight: 1}}

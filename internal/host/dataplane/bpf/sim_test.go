@@ -152,7 +152,8 @@ type phase struct {
 	answers          map[traffic][]time.Duration  // while traced: how long each request took, by id and flow alone
 }
 
-// waitTimes is for how long packets of a class have waited since it began, and what it sent meanwhile.
+// waitTimes is for how long packets of a class have waited since it began, and what it sent
+// meanwhile.
 type waitTimes struct {
 	time  time.Duration
 	bytes uint64
@@ -324,8 +325,8 @@ func TestFairHoldsTheContract(t *testing.T) {
 	})
 }
 
-// offItsOwn says what is wrong with a class's rate over some time, by the class's own size: it may be
-// off by 1 % of what the contract gives it, or by one batch a second, or one frame where that is
+// offItsOwn says what is wrong with a class's rate over some time, by the class's own size: it may
+// be off by 1 % of what the contract gives it, or by one batch a second, or one frame where that is
 // more; and it may lack 2 % of its min, or two frames.
 func (s *simulation) offItsOwn(c plan.Class, rate, ideal float64, over time.Duration) string {
 	batch := max(float64(s.link.Capacity)/8*float64(linkConfig(s.link, 1).BulkBatchNs)/1e9, frames) * 8 // bit/s, of one a second

@@ -24,8 +24,8 @@ func withRest(d discipline.Name, limit uint32) plan.Class {
 
 var withQueues = []discipline.Name{discipline.PQ, discipline.CBWFQ, discipline.LLQ}
 
-// TestRestTakesTurns: in the queue that takes the rest flows have equal shares, and a packet of a flow
-// that uses less than its share waits for hardly more than the one that is being sent, in each
+// TestRestTakesTurns: in the queue that takes the rest flows have equal shares, and a packet of a
+// flow that uses less than its share waits for hardly more than the one that is being sent, in each
 // discipline. With isolation none it waits for all that came before.
 func TestRestTakesTurns(t *testing.T) {
 	for _, d := range withQueues {
@@ -60,8 +60,8 @@ func TestRestTakesTurns(t *testing.T) {
 	}
 }
 
-// TestFullRestDropsOfTheLongest: where the rest is full, the flow with most waiting loses packets, and
-// no other. With isolation none all do.
+// TestFullRestDropsOfTheLongest: where the rest is full, the flow with most waiting loses packets,
+// and no other. With isolation none all do.
 func TestFullRestDropsOfTheLongest(t *testing.T) {
 	const every = 7 * time.Millisecond
 	for _, d := range withQueues {

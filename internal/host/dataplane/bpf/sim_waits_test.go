@@ -111,9 +111,9 @@ func TestWaitsOfPings(t *testing.T) {
 	}
 }
 
-// TestMinIsGotWhileAClassWaits: a sender in bursts, paced or on and off, whatever it asks for, gets its
-// min in each second for as long as its packets wait, beside others that take all they can get. The
-// promise score of the agent rests on it: internal/host/agent/usage.
+// TestMinIsGotWhileAClassWaits: a sender in bursts, paced or on and off, whatever it asks for, gets
+// its min in each second for as long as its packets wait, beside others that take all they can get.
+// The promise score of the agent rests on it: internal/host/agent/usage.
 func TestMinIsGotWhileAClassWaits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const capacity = 20e6

@@ -149,8 +149,8 @@ func enqueued(t *testing.T, b *Backend) map[plan.ClassID]uint64 {
 	return got
 }
 
-// egressPrograms counts the programs that packets pass before the link's qdisc, but for the one that
-// looks for long packets on a slow link.
+// egressPrograms counts the programs that packets pass before the link's qdisc, but for the one
+// that looks for long packets on a slow link.
 func egressPrograms(t *testing.T, dev device.Device) int {
 	t.Helper()
 	result, err := link.QueryPrograms(link.QueryOptions{Target: dev.Index, Attach: ebpf.AttachTCXEgress})

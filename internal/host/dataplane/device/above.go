@@ -83,8 +83,8 @@ func onTop(all []netlink.Link, ends []int, stands func(kind string) bool) []int 
 	return found
 }
 
-// Below returns the devices of this host that carry what a link sends: the ports of a bond or a team, the
-// device that a VLAN, a macvlan and the like stand on, and what is below these.
+// Below returns the devices of this host that carry what a link sends: the ports of a bond or a
+// team, the device that a VLAN, a macvlan and the like stand on, and what is below these.
 func Below(c *Conn, link Device) ([]Device, error) {
 	all, err := dump.Whole(c.links.LinkList)
 	if err != nil {

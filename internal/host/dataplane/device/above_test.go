@@ -45,8 +45,8 @@ func TestAbove(t *testing.T) {
 	}
 }
 
-// Each kind of device by which what a socket sends may come to a link is above it, though it stands on
-// another one or on none.
+// Each kind of device by which what a socket sends may come to a link is above it, though it stands
+// on another one or on none.
 func TestKindsAbove(t *testing.T) {
 	const here = -1
 	hardware := netlink.LinkAttrs{ParentDev: "0000:01:00.0"}
@@ -93,8 +93,9 @@ func TestKindsAbove(t *testing.T) {
 	}
 }
 
-// Below a link are the devices that carry what it sends: the ports of a bond or team, what a VLAN or a macvlan
-// stands on. Ports of a bridge carry what the bridge chooses, and a veth's other end is no device below.
+// Below a link are the devices that carry what it sends: the ports of a bond or team, what a VLAN
+// or a macvlan stands on. Ports of a bridge carry what the bridge chooses, and a veth's other end
+// is no device below.
 func TestBelow(t *testing.T) {
 	var all []netlink.Link
 	add := func(index int, kind, name string, parent, master int) {

@@ -138,8 +138,8 @@ func TestTakeAtASwitch(t *testing.T) {
 	}
 }
 
-// A manager of networks that sets its qdisc in Weir's place gets it back with a cleanup. One that does
-// nothing else has the device after a while.
+// A manager of networks that sets its qdisc in Weir's place gets it back with a cleanup. One that
+// does nothing else has the device after a while.
 func TestTakeBack(t *testing.T) {
 	host := netnstest.Enter(t)
 	c := open(t)

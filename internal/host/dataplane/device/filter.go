@@ -151,8 +151,8 @@ func (f *Filter) parseOption(typ uint16, value []byte) error {
 }
 
 // AddClsact gives the device the place where filters at a parent hang; made is false if it was
-// there. Where another program has added an ingress qdisc, there is none for what leaves: the kernel
-// would put such a filter at the ingress.
+// there. Where another program has added an ingress qdisc, there is none for what leaves: the
+// kernel would put such a filter at the ingress.
 func (c *Conn) AddClsact(ifindex int, parent uint32) (made bool, err error) {
 	_, err = c.Do(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK, clsactMsg(ifindex),
 		nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated("clsact")))

@@ -12,9 +12,9 @@ import (
 	"weir/internal/host/dump"
 )
 
-// EndingOK returns, by device, a filter of another program that may end with OK between a workload and
-// a link: the kernel writes the filter's class id over the seal then (bpf/marking/seal.h). Of ports,
-// the devices of workloads, and of links only the side counts by which workloads send.
+// EndingOK returns, by device, a filter of another program that may end with OK between a workload
+// and a link: the kernel writes the filter's class id over the seal then (bpf/marking/seal.h). Of
+// ports, the devices of workloads, and of links only the side counts by which workloads send.
 func EndingOK(devices []netlink.Link, ports, links []string) (map[string]string, error) {
 	filtered, err := filteredDevices()
 	if err != nil {
@@ -65,8 +65,8 @@ func parentsOnTheWay(d netlink.Link, port, link bool) []uint32 {
 	return []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS}
 }
 
-// Between reports whether a device that is neither a workload's nor a link may be on the way from one
-// to the other, by its kind: a bridge, a VLAN, a tunnel.
+// Between reports whether a device that is neither a workload's nor a link may be on the way from
+// one to the other, by its kind: a bridge, a VLAN, a tunnel.
 func Between(d netlink.Link) bool {
 	return !slices.Contains([]string{"device", "veth", "tuntap", "tun", "ifb", "dummy"}, d.Type())
 }

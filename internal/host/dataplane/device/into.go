@@ -24,7 +24,8 @@ type IntoFilter struct {
 // indev is the number of the option by which a kind of filter asks for the device.
 var indev = map[string]uint16{"u32": nl.TCA_U32_INDEV, "flower": nl.TCA_FLOWER_INDEV, "fw": nl.TCA_FW_INDEV}
 
-// FiltersInto lists those of the devices of workloads, each priority once. A device that is gone has none.
+// FiltersInto lists those of the devices of workloads, each priority once. A device that is gone
+// has none.
 func (c *Conn) FiltersInto(ports []string) (list []IntoFilter, err error) {
 	with, err := c.Clsacts()
 	if err != nil {

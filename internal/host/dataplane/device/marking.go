@@ -15,7 +15,8 @@ const wholeMark = 0xffffffff
 // classful are the qdiscs, beside clsact and ingress, at which filters hang.
 var classful = []string{"htb", "hfsc", "prio", "drr", "qfq", "cbq", "fq_codel", "sfq", "multiq"}
 
-// MarkingFilter is a filter of tc, or an action of one, that compares bits of the mark, or writes them.
+// MarkingFilter is a filter of tc, or an action of one, that compares bits of the mark, or writes
+// them.
 type MarkingFilter struct {
 	Text  string // names the filter
 	Bits  uint32

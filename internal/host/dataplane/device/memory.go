@@ -41,8 +41,8 @@ func (m memory) qdisc() Qdisc {
 // remembers the present one. It changes nothing in the kernel. If Weir's own
 // qdisc is there already, it does nothing. A qdisc that a user or another program set is
 // refused with dataplane.ErrForeignQdisc unless opts.Force, or opts.Switch of one that may be Open
-// vSwitch's, says otherwise, or Weir held the root until then: a manager of networks sets its qdisc anew
-// with each change of its own, and weir.yaml names the device. A program that does nothing
+// vSwitch's, says otherwise, or Weir held the root until then: a manager of networks sets its qdisc
+// anew with each change of its own, and weir.yaml names the device. A program that does nothing
 // else wins after mostTakenBack times a minute. log is the link's: it names the device.
 func (c *Conn) Take(dev Device, opts dataplane.Options, held bool, log *slog.Logger) error {
 	root, err := c.Root(dev)

@@ -40,8 +40,8 @@ func (q Qdisc) Ours() bool {
 // Foreign says that the qdisc was set on purpose, and not by Weir.
 func (q Qdisc) Foreign() bool { return !q.Default() && !q.Ours() }
 
-// switchKinds are what Open vSwitch sets by itself (QoS types linux-htb and so on), all as 1:. People
-// give netem that handle, too.
+// switchKinds are what Open vSwitch sets by itself (QoS types linux-htb and so on), all as 1:.
+// People give netem that handle, too.
 var switchKinds = []string{"htb", "hfsc", "sfq", "codel", "fq_codel"}
 
 // OfSwitch says that Open vSwitch may have made the qdisc.

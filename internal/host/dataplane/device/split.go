@@ -67,8 +67,8 @@ const (
 	splitEnd   = "weir-gso-end"
 	splitAlias = "weir: splits offloaded packets for slow links"
 
-	// splitSize is the macvlan's gso_max_size: less than what any link has split, and no less than
-	// the kernel takes.
+	// splitSize is the macvlan's gso_max_size: less than what any link has split, and no less
+	// than the kernel takes.
 	splitSize = 1024
 )
 
@@ -159,8 +159,8 @@ type part struct {
 	up                                  bool
 }
 
-// part asks for one of the devices, every second: hence without the statistics, and by a socket that
-// stays. The error is unix.ENODEV if it is not there.
+// part asks for one of the devices, every second: hence without the statistics, and by a socket
+// that stays. The error is unix.ENODEV if it is not there.
 func (a *asks) part(name string) (p part, err error) {
 	a.Lock()
 	defer a.Unlock()

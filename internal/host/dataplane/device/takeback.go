@@ -27,8 +27,8 @@ func mayReplace(dev Device, root Qdisc, opts dataplane.Options, held bool, taken
 		dev.Name, dataplane.ErrForeignQdisc, root, dev.Name)
 }
 
-// mostTakenBack is how often within a minute Weir takes the root back from a program that sets its own
-// qdisc there. Each time costs the packets that wait in both.
+// mostTakenBack is how often within a minute Weir takes the root back from a program that sets its
+// own qdisc there. Each time costs the packets that wait in both.
 const mostTakenBack = 20
 
 // takenBack has the times of the last minute at which roots were taken back from another program.

@@ -171,7 +171,8 @@ func TestTCP(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBed(t)
 			if tt.loss {
-				// One packet a segment, 2,200 of them: of 48 large ones often none is lost.
+				// One packet a segment, 2,200 of them: of 48 large ones often none
+				// is lost.
 				b.box.Run("ip", "link", "set", "eth0", "gso_max_segs", "1")
 				if out, err := exec.Command("tc", "qdisc", "add", "dev", "w0", "root", "netem", "loss", "2%", "limit", "10000").CombinedOutput(); err != nil {
 					t.Skipf("skipped: no netem here: %s", out)
@@ -183,9 +184,9 @@ func TestTCP(t *testing.T) {
 			if !near(up.Sent, size) || !near(up.Acked, size) || up.Received > 100 || up.Datagrams > 5000 {
 				t.Errorf("upload of %d: %+v", size, up.Counts)
 			}
-			// The sender's own count is of segments, which are at most 1,448 bytes here, and
-			// SYNs among them. What one CPU has overtaken of another's counts too: up to
-			// 64 kB at a time, a few times at most.
+			// The sender's own count is of segments, which are at most 1,448 bytes
+			// here, and SYNs among them. What one CPU has overtaken of another's counts
+			// too: up to 64 kB at a time, a few times at most.
 			const overtaken = 4 << 16
 			segments := b.resent()
 			if up.Again > 1448*segments+overtaken || tt.loss && (segments == 0 || up.Again < 1000*segments) {

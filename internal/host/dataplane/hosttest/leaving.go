@@ -11,7 +11,8 @@ import (
 )
 
 // Leaving checks that a backend counts what a class sends until it has gone, also when packets wait
-// in it as the plan loses it, and that the link's own counter is the sum of all. It needs a container.
+// in it as the plan loses it, and that the link's own counter is the sum of all. It needs a
+// container.
 func (h *Host) Leaving(b dataplane.Backend) {
 	h.T.Helper()
 	const packets = 40

@@ -14,8 +14,8 @@ import (
 // havePairs reports whether the kernel has what a pair takes.
 var havePairs = mark.HaveTCX
 
-// ensure makes the IFB, or the pair. One that an earlier version, or an agent on another kernel, has
-// made of the other kind goes, with what waits there.
+// ensure makes the IFB, or the pair. One that an earlier version, or an agent on another kernel,
+// has made of the other kind goes, with what waits there.
 func (b *Backend) ensure(link device.Device) (device.Device, error) {
 	pair := havePairs()
 	dev, err := b.conn.EnsureIFB(b.end.IFB, link, pair)

@@ -79,7 +79,8 @@ func TestWithAnIFB(t *testing.T) {
 	})
 }
 
-// Another program removes the IFB: the filter that carried packets to it goes when there is a new one.
+// Another program removes the IFB: the filter that carried packets to it goes when there is a new
+// one.
 func TestNoFilterToAnIFBThatIsGone(t *testing.T) {
 	withoutPairs(func() {
 		b := newBed(t, "tc", 1)
@@ -95,8 +96,8 @@ func TestNoFilterToAnIFBThatIsGone(t *testing.T) {
 	})
 }
 
-// A pair takes the place of an IFB that an earlier version has left, and the other way round. Nothing
-// of the former is left, and packets pass.
+// A pair takes the place of an IFB that an earlier version has left, and the other way round.
+// Nothing of the former is left, and packets pass.
 func TestPairReplacesIFB(t *testing.T) {
 	if !havePairs() {
 		t.Skip("skipped: this kernel has no tcx (Linux 6.6)")

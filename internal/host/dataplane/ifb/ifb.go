@@ -6,9 +6,9 @@
 // A qdisc schedules what leaves a device, so what came by the link is made to
 // leave one: at the host's end of each workload's veth or tap it gets
 // the workload's class and goes to a pair of veths, at whose first end one of the other two
-// backends has its qdisc; when its turn has come a program at the second end sends it on by the veth
-// that it was taken from (package mark, bpf/marking/classify.bpf.c). On kernels without tcx an IFB
-// device is in the place of the pair.
+// backends has its qdisc; when its turn has come a program at the second end sends it on by the
+// veth that it was taken from (package mark, bpf/marking/classify.bpf.c). On kernels without tcx an
+// IFB device is in the place of the pair.
 //
 //	eth0 ──► bridge, NAT ──► veth of web ──► web
 //	                           │ ▲
@@ -152,8 +152,9 @@ func (b *Backend) use(dev device.Device, sources []int) error {
 	return err
 }
 
-// wire returns what a link takes of each frame beyond what the kernel counts where its turn comes, in bytes:
-// beyond a frame at a workload's port for what it receives, and as it is at the link for what leaves for a zone.
+// wire returns what a link takes of each frame beyond what the kernel counts where its turn comes,
+// in bytes: beyond a frame at a workload's port for what it receives, and as it is at the link for
+// what leaves for a zone.
 func wire(link device.Device, ingress bool) int {
 	if ingress && !link.Ethernet {
 		return link.Tag - framing.Ethernet

@@ -35,9 +35,9 @@ type step struct {
 	head  bool   // it comes to the head
 }
 
-// draw draws an order: others come and go before, while and after Weir begins, is killed, finds what
-// it left, and cleans up. No program is put at the head while the agent is dead: Weir goes first again
-// only as long as there is an agent.
+// draw draws an order: others come and go before, while and after Weir begins, is killed, finds
+// what it left, and cleans up. No program is put at the head while the agent is dead: Weir goes
+// first again only as long as there is an agent.
 func draw(r *rand.Rand, here []int) (steps []step) {
 	weir := []string{"begin", "kill", "adopt", "end"}
 	dead, present := false, []int{}
@@ -236,8 +236,8 @@ func (s *story) copies() string {
 	return text
 }
 
-// fleeting is what two stories differ in: the kernel numbers programs and actions as they come. What
-// stays in place over one story is compared with its numbers (TestOthersStayAsTheyAre).
+// fleeting is what two stories differ in: the kernel numbers programs and actions as they come.
+// What stays in place over one story is compared with its numbers (TestOthersStayAsTheyAre).
 var fleeting = regexp.MustCompile(`\bid \d+|\bid \[.*\]|tag \w+|jited|refcnt \d+|\bindex \d+ ref \d+ bind \d+`)
 
 // hooks returns qdiscs, filters and programs of all devices, and the devices, as text.
@@ -289,7 +289,8 @@ func TestOthersWorkAsWithoutWeir(t *testing.T) {
 }
 
 // What others have at all hooks is the same after Weir's cleanup as before it came, byte for byte,
-// with the ids of programs and actions and their order: nothing of theirs was taken off and put back.
+// with the ids of programs and actions and their order: nothing of theirs was taken off and put
+// back.
 func TestOthersStayAsTheyAre(t *testing.T) {
 	if !mark.HaveTCX() {
 		t.Skip("skipped: this kernel has no tcx (Linux 6.6)")

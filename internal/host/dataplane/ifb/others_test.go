@@ -204,7 +204,8 @@ func (b *bed) wire() *wires {
 			unix.Close(fd)
 		}
 	})
-	// Neighbours are known from here on, and for good: one of the others drops the answers to ARP.
+	// Neighbours are known from here on, and for good: one of the others drops the answers to
+	// ARP.
 	for at := range w.spots {
 		for other, space := range w.spots {
 			if other != at {

@@ -142,8 +142,8 @@ func TestKernelClassifiesAsPolicyDoes(t *testing.T) {
 	seen.check(t)
 }
 
-// TestKernelClassifiesSocketsAsPolicyDoes is the same at a link for three classes whose packets come
-// from sockets, at once: each has rules of its own there.
+// TestKernelClassifiesSocketsAsPolicyDoes is the same at a link for three classes whose packets
+// come from sockets, at once: each has rules of its own there.
 func TestKernelClassifiesSocketsAsPolicyDoes(t *testing.T) {
 	netnstest.New(t) // skips without root
 	const sets, packets, first = 60, 90, plan.ClassID(5)
@@ -222,8 +222,8 @@ func loadLate(t testing.TB, name string, carrier plan.Carrier, classes []late, o
 	return prog
 }
 
-// TestRulesAreVerifiedQuickly: what the verifier has to look at does not grow beyond all bounds with
-// rules that a label asks for. Of the first it once took more than a million instructions, 15
+// TestRulesAreVerifiedQuickly: what the verifier has to look at does not grow beyond all bounds
+// with rules that a label asks for. Of the first it once took more than a million instructions, 15
 // seconds, and then refused them.
 func TestRulesAreVerifiedQuickly(t *testing.T) {
 	netnstest.New(t) // skips without root

@@ -9,8 +9,8 @@
 // of veth1a2b; from then on the class bits of skb->mark are 3, through
 // bridge, routing and masquerading, until a qdisc on the uplink reads them.
 // Where another program overwrites the mark on the way, the class is known by the seal in
-// skb->tc_index (bpf/marking/seal.h). When web is given class 5, the program is replaced in one step: no packet
-// passes without a mark.
+// skb->tc_index (bpf/marking/seal.h). When web is given class 5, the program is replaced in one
+// step: no packet passes without a mark.
 //
 // With a Marking, the program has the rules of the workload's queues as constants,
 // too, and writes a DSCP if it is to. There are two more places: a cgroup of

@@ -19,10 +19,10 @@ import (
 )
 
 // There may be thousands of cgroups without processes of which a socket is open, and each link asks
-// for them, some times a second. So what one look has found stands for the looks of all links in the
-// next half second, and a look reads little of what it knows. A cgroup that was removed stays so:
-// only that its last socket was closed is news of it, and lookedAt of them are asked for that, by
-// turns. With 2,000 of them, one that has no socket any more is known for up to 16 s.
+// for them, some times a second. So what one look has found stands for the looks of all links in
+// the next half second, and a look reads little of what it knows. A cgroup that was removed stays
+// so: only that its last socket was closed is news of it, and lookedAt of them are asked for that,
+// by turns. With 2,000 of them, one that has no socket any more is known for up to 16 s.
 const (
 	freshFor = 500 * time.Millisecond
 	lookedAt = 128
@@ -42,7 +42,8 @@ type leftoverFolder struct {
 	opened int                 // pins, ever
 }
 
-// leftovers is what is known of all folders of pins, by their paths. The Markers of all links share it.
+// leftovers is what is known of all folders of pins, by their paths. The Markers of all links share
+// it.
 var leftovers = leftoverFolders{folders: map[string]*leftoverFolder{}}
 
 type leftoverFolders struct {
@@ -106,8 +107,8 @@ func (m remnants) look(h groupHook, dir string, f *leftoverFolder) error {
 	return nil
 }
 
-// one looks at a cgroup that is there, or of which nothing is known. It is let go where processes have
-// entered it.
+// one looks at a cgroup that is there, or of which nothing is known. It is let go where processes
+// have entered it.
 func (m remnants) one(h groupHook, f *leftoverFolder, id uint64) error {
 	path := f.known[id].path
 	var stat unix.Stat_t

@@ -139,10 +139,10 @@ func (m *Marker) Sockets(state plan.State) (Sockets, error) {
 // mostOwners is WEIR_OWNERS in bpf/weir.h.
 const mostOwners = 4096
 
-// fitting returns as many of the cgroups that are gone as there is room for beside those of the plan:
-// of each workload as many as of the others, and its oldest ones. A container that starts again and
-// again, and has others keep its sockets, may keep neither a workload out of the table nor what is
-// left of another one.
+// fitting returns as many of the cgroups that are gone as there is room for beside those of the
+// plan: of each workload as many as of the others, and its oldest ones. A container that starts
+// again and again, and has others keep its sockets, may keep neither a workload out of the table
+// nor what is left of another one.
 func fitting(gone []owned, room int) []owned {
 	slices.SortFunc(gone, func(a, b owned) int { return cmp.Compare(a.id, b.id) })
 	place, of := map[uint64]int{}, map[plan.ClassID]int{} // among those of its class; how many a class has

@@ -141,9 +141,10 @@ func (m *Marker) Attach(port plan.Port, marking Marking) error {
 }
 
 // AttachLink puts the program to a link that gives packets of local sockets the class
-// of their cgroup and the queue by the rules of that class, and does for class 0 (the host's own packets, and what Open vSwitch forwards)
-// what Attach does for ports. It writes the DSCP of cgroups' classes, too. Cgroups of
-// the state that are gone are left out. Pins of links that are gone are removed.
+// of their cgroup and the queue by the rules of that class, and does for class 0 (the host's own
+// packets, and what Open vSwitch forwards) what Attach does for ports. It writes the DSCP of
+// cgroups' classes, too. Cgroups of the state that are gone are left out. Pins of links that are
+// gone are removed.
 //
 // What is too long for the link's capacity is split (split.go), devices above the link are sealed
 // (seal.go), and an IFB refuses what sockets send to it.

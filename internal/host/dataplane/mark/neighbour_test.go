@@ -25,7 +25,8 @@ type neighbour struct {
 	looked string
 	// program, if any, is what it runs at the pod's port: it writes this mark.
 	program uint32
-	// mark is what the packets have at the uplink without Weir, where the others look for theirs.
+	// mark is what the packets have at the uplink without Weir, where the others look for
+	// theirs.
 	mark uint32
 	// masked is the same with Weir's bits, if it is given some.
 	mask   plan.Mask
@@ -108,7 +109,8 @@ table ip theirs {
 }
 END`
 
-	// A firewall that keeps the whole mark of a connection, and lets it pass by what it has kept.
+	// A firewall that keeps the whole mark of a connection, and lets it pass by what it has
+	// kept.
 	saved = `nft -f - <<END
 table ip theirs {
 	chain in {

@@ -34,8 +34,8 @@ func (t tcx) first(ifindex int, own ebpf.ProgramID) error {
 	return err
 }
 
-// anchor is where a program is attached: first, but for that of a zone, which the link's goes before
-// as long as it is first itself.
+// anchor is where a program is attached: first, but for that of a zone, which the link's goes
+// before as long as it is first itself.
 func (t tcx) anchor(ifindex int) (link.Anchor, error) {
 	if t.hook.program != classifyProgWeirRulesArea {
 		return link.Head(), nil

@@ -36,7 +36,8 @@ func (r redirect) attach(ifindex int, name string, want program) error {
 
 func (r redirect) detach(ifindex int) error { return r.deleteFilter(r.filterAt(ifindex)) }
 
-// prune takes the filters off that carry packets to an IFB that is gone, where the kernel drops them.
+// prune takes the filters off that carry packets to an IFB that is gone, where the kernel drops
+// them.
 func (r redirect) prune() error {
 	if r.opts.Inward == nil || r.opts.Inward.Back != 0 || r.opts.Inward.IFB>>16 != 0 {
 		return nil // with such an index a handle does not tell IFBs apart

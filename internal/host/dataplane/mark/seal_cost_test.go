@@ -33,7 +33,8 @@ func BenchmarkSeal(b *testing.B) {
 	lo, err := m.conn.Lookup("lo")
 	fatal(b, err)
 	top := cgroups.Mounts()[0]
-	// Workloads at three depths, as units and containers have them: the host pays three searches.
+	// Workloads at three depths, as units and containers have them: the host pays three
+	// searches.
 	one := filepath.Join(top, fmt.Sprintf("weir-cost-%d", os.Getpid()))
 	state := plan.State{Classes: []plan.Class{{ID: 0, Weight: 1}, {ID: 6, Weight: 1}}}
 	groups := map[string]string{"host": filepath.Join(one, "host", "deep"), "workload": filepath.Join(one, "work", "deep")}

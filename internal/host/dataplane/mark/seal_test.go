@@ -151,7 +151,8 @@ func must(t *testing.T, err error) {
 }
 
 // A copy that a bridge makes has no socket. It is of the class of the socket that sent it,
-// below and above the number that a seal has room for beside Cilium; the host's copies are the host's.
+// below and above the number that a seal has room for beside Cilium; the host's copies are the
+// host's.
 func TestCopiesOfABridge(t *testing.T) {
 	for _, number := range []plan.ClassID{6, 1023, 1024, 4095} {
 		ways(t, func(t *testing.T, host *netnstest.Netns, m *Marker) {
@@ -167,8 +168,8 @@ func TestCopiesOfABridge(t *testing.T) {
 					state.Classes[i].ID = number
 				}
 			}
-			// The oldest port of a bridge sends a frame to all itself. The younger one, the
-			// link, has a copy.
+			// The oldest port of a bridge sends a frame to all itself. The younger one,
+			// the link, has a copy.
 			host.Run("ip", "link", "add", "brup", "type", "bridge", "mcast_snooping", "0")
 			for _, port := range []string{"first", "link1"} {
 				host.Run("ip", "link", "add", port, "type", "veth", "peer", "name", port+"p")

@@ -70,8 +70,8 @@ func (s splitter) set(dev device.Device, state plan.State, sockets Sockets) erro
 	})
 }
 
-// Split has a link of another owner's qdisc split what is too long for a capacity, for comparisons. undo
-// takes that away.
+// Split has a link of another owner's qdisc split what is too long for a capacity, for comparisons.
+// undo takes that away.
 func Split(name string, capacity policy.Rate, opts dataplane.Options, log *slog.Logger) (undo func() error, err error) {
 	m, err := New(opts, log)
 	if err != nil {

@@ -30,8 +30,9 @@ func slow(port plan.Port) plan.State {
 	}
 }
 
-// A packet of offload that is too long for the link comes to others' programs there and to the wire as
-// frames, with its seal, mark and priority. Shorter ones, and those for other devices, stay whole.
+// A packet of offload that is too long for the link comes to others' programs there and to the wire
+// as frames, with its seal, mark and priority. Shorter ones, and those for other devices, stay
+// whole.
 func TestSplit(t *testing.T) {
 	for _, rules := range []bool{false, true} {
 		ways(t, func(t *testing.T, host *netnstest.Netns, m *Marker) {
@@ -165,9 +166,9 @@ func TestSplitIsMended(t *testing.T) {
 	})
 }
 
-// splitBed is a host that forwards between a container, a link up0 and another device idle. Rules of
-// netfilter and routing have given the packets a mark and a priority.
-// It returns the container's port, the link, and the container's namespace.
+// splitBed is a host that forwards between a container, a link up0 and another device idle. Rules
+// of netfilter and routing have given the packets a mark and a priority. It returns the container's
+// port, the link, and the container's namespace.
 func splitBed(t *testing.T, host *netnstest.Netns, m *Marker) (plan.Port, device.Device, string) {
 	t.Helper()
 	box := netnstest.New(t)
@@ -243,8 +244,8 @@ func segmented(t *testing.T, space, to string, bytes int) {
 	time.Sleep(20 * time.Millisecond) // the CPU's backlog
 }
 
-// observe counts, behind Weir's program at a device's egress, the packets that have this seal, mark and
-// priority, and all.
+// observe counts, behind Weir's program at a device's egress, the packets that have this seal, mark
+// and priority, and all.
 func observe(t *testing.T, index int, seal, mark, priority uint32) func() (right, all uint64) {
 	t.Helper()
 	count, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 16, MaxEntries: 1})

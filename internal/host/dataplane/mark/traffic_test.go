@@ -111,7 +111,8 @@ func TestHostsShareAHash(t *testing.T) {
 	v4 := func(from, to, ports string) string {
 		return ethernet + "0800" + "4500001c 00070000 40110000" + from + to + ports + "00080000"
 	}
-	// The fourth pair of bytes is the last of a /64; behind it is another address in each packet.
+	// The fourth pair of bytes is the last of a /64; behind it is another address in each
+	// packet.
 	inside := 0
 	v6 := func(from, to, ports string) string {
 		inside++

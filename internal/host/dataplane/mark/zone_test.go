@@ -257,7 +257,8 @@ func TestZoneByTheFrame(t *testing.T) {
 			for _, said := range []uint16{unix.ETH_P_IP, unix.ETH_P_IPV6, unix.ETH_P_ARP, unix.ETH_P_8021Q} {
 				number++
 				sendAs(t, up.Ifindex, said, 7<<16|number, framed(address, address, tags))
-				// What is taken loses the class that its socket chose. What is left passes no witness.
+				// What is taken loses the class that its socket chose. What is left
+				// passes no witness.
 				if seen() != number {
 					t.Errorf("to %s with %d tags, called %#x: not taken", to, tags, said)
 				}

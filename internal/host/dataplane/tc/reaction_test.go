@@ -218,8 +218,8 @@ func TestLookingIsCheap(t *testing.T) {
 
 var instructions = flag.Bool("instructions", false, "CPU time counts instructions, of which one takes a nanosecond: in a machine with virtual time")
 
-// costly returns the CPU time that is too much if this much is too much for a processor. They do two
-// instructions in a nanosecond or more.
+// costly returns the CPU time that is too much if this much is too much for a processor. They do
+// two instructions in a nanosecond or more.
 func costly(d time.Duration) time.Duration {
 	if *instructions {
 		return 2 * d

@@ -19,7 +19,8 @@ import (
 // infraName matches what Podman calls that container if not told otherwise.
 var infraName = regexp.MustCompile(`^([0-9a-f]{12})-infra$`)
 
-// podNames remembers the names of pods, by the first digits of their ids. "" = there is no such pod.
+// podNames remembers the names of pods, by the first digits of their ids. "" = there is no such
+// pod.
 type podNames struct {
 	mu    sync.Mutex
 	known map[string]string

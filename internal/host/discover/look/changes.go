@@ -16,12 +16,13 @@ const unsure = time.Minute
 // groups are the notices: of devices, numbers of namespaces, and addresses.
 var groups = []int{unix.RTNLGRP_LINK, unix.RTNLGRP_NSID, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR}
 
-// atMost is how many notices are read at a look. A container may change its own devices without end.
+// atMost is how many notices are read at a look. A container may change its own devices without
+// end.
 const atMost = 4096
 
-// changes is what has changed since it was taken last: on the host, and in the namespaces that have a
-// number here, as those have that a pair leads into. One socket hears of all of them. It is read at each
-// look, so that the price of a flood of notices is a look's: its buffer, and no more.
+// changes is what has changed since it was taken last: on the host, and in the namespaces that have
+// a number here, as those have that a pair leads into. One socket hears of all of them. It is read
+// at each look, so that the price of a flood of notices is a look's: its buffer, and no more.
 type changes struct {
 	fd     int  // -1 = the kernel gives no notice
 	told   bool // it gives notice of other namespaces, too
@@ -83,7 +84,8 @@ func (c *changes) take() news {
 	return n
 }
 
-// note takes one notice. Where notices were lost, or something else failed, anything may have changed.
+// note takes one notice. Where notices were lost, or something else failed, anything may have
+// changed.
 func (n *news) note(control []byte, failed error) {
 	nsid := noNsid
 	if messages, err := unix.ParseSocketControlMessage(control); err == nil {

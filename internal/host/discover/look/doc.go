@@ -10,13 +10,14 @@
 //
 // Run looks once a second, sooner after a change of devices, and reports when the result differs.
 // It enters no namespace: the kernel lists the devices of another one for the number that it has
-// here, and gives notice of changes there. What workloads have received is asked of 32 a second, and of
-// quiet ones of four to sixteen, so that 4,000 workloads cost as much as 32.
+// here, and gives notice of changes there. What workloads have received is asked of 32 a second,
+// and of quiet ones of four to sixteen, so that 4,000 workloads cost as much as 32.
 //
 // Packets that pass the host's end of a pair are counted at both ends. A data plane that carries
 // them past it by bpf_redirect_peer, or by XDP, has them counted at the inner end alone.
 //
-// Without CAP_NET_BROADCAST there is no notice of other namespaces: then they are looked into in turn.
+// Without CAP_NET_BROADCAST there is no notice of other namespaces: then they are looked into in
+// turn.
 //
 // What it does not do: see namespaces of workloads that no device of the host leads into.
 package look

@@ -15,8 +15,8 @@ type seen struct {
 	ends   map[int]end // by the host's device
 	still  int         // looks for which past stays though nothing more got past
 	quiet  bool        // nothing was received since the look before, if there was one
-	// spaces are the numbers of the namespaces whose devices were listed; touched says that some of
-	// them, or where the workload's devices lead to, have changed since.
+	// spaces are the numbers of the namespaces whose devices were listed; touched says that
+	// some of them, or where the workload's devices lead to, have changed since.
 	spaces  []int
 	touched bool
 }
@@ -47,8 +47,8 @@ const (
 	remembered = 60
 )
 
-// still reports whether a workload that has received nothing still has not, at the price of one number
-// for each of its devices.
+// still reports whether a workload that has received nothing still has not, at the price of one
+// number for each of its devices.
 func (k kernel) still(h host, before seen) bool {
 	for index, former := range before.ends {
 		device, nsid, _ := h.pair(index)
@@ -59,8 +59,8 @@ func (k kernel) still(h host, before seen) bool {
 	return true
 }
 
-// look looks into the namespaces that a workload's devices lead into. Told says that notice is given
-// of what changes there.
+// look looks into the namespaces that a workload's devices lead into. Told says that notice is
+// given of what changes there.
 func (k kernel) look(h host, w paths.Workload, before seen, told bool) (now seen) {
 	if told && before.quiet && !before.fresh() && k.still(h, before) {
 		return before
@@ -107,8 +107,8 @@ type measured struct {
 // past reports whether packets got in there by another way since the former look.
 func (m measured) past(former end) bool { return m.least > former.more+someMore }
 
-// end measures the inner end of a host's device, and lists what else is in the namespace. Of one that
-// was quiet and still is, nothing else is asked.
+// end measures the inner end of a host's device, and lists what else is in the namespace. Of one
+// that was quiet and still is, nothing else is asked.
 func (k kernel) end(nsid int, device paths.Device, former end, quiet bool) (m measured, list []entry, err error) {
 	received := func() uint64 {
 		if i := slices.IndexFunc(list, func(e entry) bool { return e.Index == device.Parent }); i >= 0 {

@@ -76,8 +76,8 @@ func (k kernel) read() (host, error) {
 	return h, nil
 }
 
-// list lists the devices of the namespace that has a number here, noNsid = of the host's. Numbers in
-// the answer are those that namespaces have here, too.
+// list lists the devices of the namespace that has a number here, noNsid = of the host's. Numbers
+// in the answer are those that namespaces have here, too.
 func (k kernel) list(nsid int) ([]entry, error) {
 	return dump.Whole(func() (list []entry, err error) {
 		err = k.lists.Each(unix.RTM_GETLINK, unix.NLM_F_DUMP, request(0, nsid), func(body []byte) {
@@ -94,7 +94,8 @@ func (k kernel) counts(index, nsid int) (c counts, err error) {
 	return c, err
 }
 
-// extSkipStats leaves out what protocols count (RTEXT_FILTER_SKIP_STATS), the larger part of an answer.
+// extSkipStats leaves out what protocols count (RTEXT_FILTER_SKIP_STATS), the larger part of an
+// answer.
 const extSkipStats = 1 << 3
 
 // request asks for a device, 0 = for all of them.

@@ -31,8 +31,9 @@ const (
 // changed, and of those that receive.
 const atOnce = 32
 
-// quietAtOnce returns how many beside them, of workloads that had received nothing between the last two
-// looks: each within two looks where a host has 25 workloads, and few where it has hundreds at rest.
+// quietAtOnce returns how many beside them, of workloads that had received nothing between the last
+// two looks: each within two looks where a host has 25 workloads, and few where it has hundreds at
+// rest.
 func quietAtOnce(workloads int) int { return min(max(400/max(workloads, 1), 4), 16) }
 
 // Watcher follows the paths of workloads in the namespace of the process.
@@ -53,7 +54,8 @@ type Watcher struct {
 	// What followed from all this last, and whether some of it has changed since.
 	found   paths.Result
 	changed bool
-	// Workloads that were looked into last, of those with news, of those that receive and of the quiet ones.
+	// Workloads that were looked into last, of those with news, of those that receive and of
+	// the quiet ones.
 	nextNew, next, nextQuiet int
 }
 
@@ -185,7 +187,8 @@ func (w *Watcher) touch(workloads []paths.Workload, n news) {
 	}
 }
 
-// visit looks into the namespaces of the workloads whose turn it is, and forgets those that are gone.
+// visit looks into the namespaces of the workloads whose turn it is, and forgets those that are
+// gone.
 func (w *Watcher) visit(workloads []paths.Workload, links []paths.Link) {
 	there := map[string]bool{}
 	for _, one := range workloads {
@@ -204,8 +207,8 @@ func (w *Watcher) visit(workloads []paths.Workload, links []paths.Link) {
 	w.nextQuiet = w.turns(workloads, w.nextQuiet, quietAtOnce(len(workloads)), func(before seen) bool { return before.quiet })
 }
 
-// turns looks into the namespaces of as many workloads as may have a turn, from the one after at on,
-// and returns the last.
+// turns looks into the namespaces of as many workloads as may have a turn, from the one after at
+// on, and returns the last.
 func (w *Watcher) turns(workloads []paths.Workload, at, most int, has func(before seen) bool) int {
 	for range workloads {
 		if most == 0 {

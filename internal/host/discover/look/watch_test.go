@@ -4,8 +4,8 @@ package look
 
 import "testing"
 
-// Quiet workloads are each looked into within two looks where there are up to 25, and never more than
-// sixteen of them, nor fewer than four, at a look.
+// Quiet workloads are each looked into within two looks where there are up to 25, and never more
+// than sixteen of them, nor fewer than four, at a look.
 func TestQuietAtOnce(t *testing.T) {
 	for n := range 1000 {
 		at := quietAtOnce(n)

@@ -57,7 +57,8 @@ func OnHost() *Finder {
 	return &Finder{
 		Proc: "/proc", Sys: "/sys/class/net", Proxmox: "/etc/pve",
 		LibvirtFolders: []string{"/run/libvirt/qemu", "/run/libvirt/lxc", "/run/libvirt/libxl"},
-		// libvirtd has all drivers on older hosts, a daemon each on others. Its sockets for readers refuse every change.
+		// libvirtd has all drivers on older hosts, a daemon each on others. Its sockets for
+		// readers refuse every change.
 		LibvirtSockets: []string{"/run/libvirt/libvirt-sock-ro", "/run/libvirt/virtqemud-sock-ro", "/run/libvirt/virtlxcd-sock-ro", "/run/libvirt/virtxend-sock-ro"},
 		IncusSockets:   []string{"/var/lib/incus/unix.socket", "/var/snap/lxd/common/lxd/unix.socket", "/var/lib/lxd/unix.socket"},
 	}

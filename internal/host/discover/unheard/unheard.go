@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package unheard finds out a stream of events that is open and says nothing: the engine has lost it, or a
-// proxy before it has. The running containers are listed now and then. What differs from what the events
-// have said, and still does in the next list, the stream has not told, and it is to begin anew.
+// Package unheard finds out a stream of events that is open and says nothing: the engine has lost
+// it, or a proxy before it has. The running containers are listed now and then. What differs from
+// what the events have said, and still does in the next list, the stream has not told, and it is to
+// begin anew.
 //
-// Example: a container starts without an event 3 s after a list. The list 17 s later has it, and so has the
-// one after further 5 s: 22 s after its start Compare returns an Error that names it.
+// Example: a container starts without an event 3 s after a list. The list 17 s later has it, and so
+// has the one after further 5 s: 22 s after its start Compare returns an Error that names it.
 //
-// A difference counts once: an engine that lists a container otherwise than it describes it has its stream
-// begun anew once, not for ever. It lists when it is told to: it knows no clock.
+// A difference counts once: an engine that lists a container otherwise than it describes it has its
+// stream begun anew once, not for ever. It lists when it is told to: it knows no clock.
 package unheard
 
 import (
@@ -19,8 +20,8 @@ import (
 	"weir/internal/host/discover/engine"
 )
 
-// The times between two lists. Both, and the time that the engine takes to answer, are how long a change may
-// stay unheard.
+// The times between two lists. Both, and the time that the engine takes to answer, are how long a
+// change may stay unheard.
 const (
 	Every = 20 * time.Second
 	again = 5 * time.Second // after a list that differs
@@ -51,14 +52,15 @@ func (e Error) Error() string {
 	return fmt.Sprintf("its stream of events has not said that container %s %s", e.container, e.what)
 }
 
-// Lists compares an engine's lists with what its events have said. The zero value has compared none.
+// Lists compares an engine's lists with what its events have said. The zero value has compared
+// none.
 type Lists struct {
 	differed map[Difference]bool // in the last list
 	excused  map[Difference]bool // an Error has named them, and they are there still
 }
 
-// Compare takes what differs in a list, and returns how soon to list again, or an Error with something that
-// differs for the second time.
+// Compare takes what differs in a list, and returns how soon to list again, or an Error with
+// something that differs for the second time.
 func (l *Lists) Compare(differ []Difference) (next time.Duration, unheard error) {
 	now, excused := map[Difference]bool{}, map[Difference]bool{}
 	next = Every
@@ -77,8 +79,8 @@ func (l *Lists) Compare(differ []Difference) (next time.Duration, unheard error)
 	return next, unheard
 }
 
-// Differ returns what a list of the running containers says otherwise than the events, which know these by
-// their ids: what has started, ended or got another process or name.
+// Differ returns what a list of the running containers says otherwise than the events, which know
+// these by their ids: what has started, ended or got another process or name.
 func Differ(running []engine.Container, known map[string]Known) (all []Difference) {
 	listed := map[string]bool{}
 	for _, info := range running {
@@ -110,7 +112,8 @@ type Listing struct {
 	Err     error
 }
 
-// List asks an engine for its running containers and puts the answer on the channel, unless ctx ends.
+// List asks an engine for its running containers and puts the answer on the channel, unless ctx
+// ends.
 func List(ctx context.Context, e engine.Engine, listed chan<- Listing) {
 	limited, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()

@@ -37,7 +37,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// What starts, ends, or has another name or process differs; what the engine is being asked about does not.
+// What starts, ends, or has another name or process differs; what the engine is being asked about
+// does not.
 func TestDiffer(t *testing.T) {
 	runs := Known{Name: "web", Pid: 7, Runs: true, Lives: true}
 	for name, c := range map[string]struct {

@@ -55,7 +55,8 @@ var (
 	errNotYet = errors.New("not connected yet")
 )
 
-// Status returns workload.SourceOK, or workload.SourceUnavailable with the reason for which there is no connection.
+// Status returns workload.SourceOK, or workload.SourceUnavailable with the reason for which there
+// is no connection.
 func (w *Watch) Status() (state workload.SourceState, note string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -72,7 +72,8 @@ func sameView(pid int) bool {
 	return err == nil && itsErr == nil && own == its
 }
 
-// configured returns the parent that a daemon's command line or its configuration names, "" for none.
+// configured returns the parent that a daemon's command line or its configuration names, "" for
+// none.
 func configured(pid int, file func(string) string) string {
 	const name = "cgroup-parent"
 	config := "/etc/docker/daemon.json"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access says what the nodes of a cluster may do with the image registry: whose repositories
-// and tags there are, what a request asks for, and what a move that is under way allows. The registry
-// itself, which only the manager has, is package registry; a node uses this one.
+// Package access says what the nodes of a cluster may do with the image registry: whose
+// repositories and tags there are, what a request asks for, and what a move that is under way
+// allows. The registry itself, which only the manager has, is package registry; a node uses this
+// one.
 package access
 
 import (

@@ -12,8 +12,8 @@ import (
 	"weir/internal/core/policy"
 )
 
-// lowerQueues leaves out queues, and a discipline, that take the place of the administrator's queues,
-// and queues that hold more packets than the administrator lets wait.
+// lowerQueues leaves out queues, and a discipline, that take the place of the administrator's
+// queues, and queues that hold more packets than the administrator lets wait.
 func (h *holder) lowerQueues(l policy.Change) policy.Change {
 	if given := h.admin.To().Queues; h.admin.Gives("queues") && len(given) > 0 {
 		asked, admin := l.Apply(policy.Default()), h.admin.Apply(policy.Default())
@@ -63,8 +63,8 @@ func (h *holder) lowerFloor(l policy.Change) policy.Change {
 	return l
 }
 
-// leastFloor returns the least rate that the administrator's min and reservation come to on a link, at
-// any time.
+// leastFloor returns the least rate that the administrator's min and reservation come to on a link,
+// at any time.
 func (h *holder) leastFloor(link plan.Link) policy.Rate {
 	p := h.admin.Only("min", "reserve", "zones").Apply(policy.Default())
 	least := p.InZone(link.Part, link.Aside).Floor(link.Capacity, link.Overhead())
@@ -163,8 +163,8 @@ func (h *holder) leaveOut(l policy.Change, field, of, why string) policy.Change 
 	return l.Without(field)
 }
 
-// agree leaves out what contradicts what the administrator says of some time, in either direction: a
-// decision does without the times of a policy that are wrong, so a min above the max of Saturdays
+// agree leaves out what contradicts what the administrator says of some time, in either direction:
+// a decision does without the times of a policy that are wrong, so a min above the max of Saturdays
 // would cost that max.
 func (h *holder) agree(l policy.Change) policy.Change {
 	lost := func(l policy.Change) bool { return losesTimes(h.admin.Over(l)) }

@@ -9,8 +9,8 @@ import (
 )
 
 // Unreserved returns a policy with its ceilings and without what it sets aside: its mins and
-// reservations, in zones, queues, at times and in the other direction too. A workload that has ended
-// keeps no rate from others. A reservation without a max stays as one: it is a ceiling, too.
+// reservations, in zones, queues, at times and in the other direction too. A workload that has
+// ended keeps no rate from others. A reservation without a max stays as one: it is a ceiling, too.
 //
 //	min 20mbit max 50mbit    max 50mbit
 //	reserve 10mbit           max 10mbit

@@ -96,8 +96,8 @@ func fieldsOf(v *decide.Verdict) map[string]any {
 	return fields
 }
 
-// onlyDifferent removes the parts that are equal in both, and puts "none" for a part that only one of two
-// that are there has.
+// onlyDifferent removes the parts that are equal in both, and puts "none" for a part that only one
+// of two that are there has.
 func onlyDifferent(was, is map[string]any) {
 	appears, goes := len(was) == 0, len(is) == 0
 	for _, field := range slices.Collect(maps.Keys(was)) {

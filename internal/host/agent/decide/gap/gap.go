@@ -102,8 +102,8 @@ func Views(gaps []Gap) []api.PolicyGap {
 	return list
 }
 
-// Lacking lists what a policy in one direction asks for and abilities do not hold, of a workload that
-// is known by its cgroup or not; only field, value and texts of the gaps are set.
+// Lacking lists what a policy in one direction asks for and abilities do not hold, of a workload
+// that is known by its cgroup or not; only field, value and texts of the gaps are set.
 func Lacking(p policy.Policy, abilities dataplane.Abilities, byCgroup bool) []Gap {
 	var gaps []Gap
 	if byCgroup {
@@ -152,8 +152,8 @@ func unmeasured(p policy.Policy, abilities dataplane.Abilities) (gaps []Gap) {
 	return gaps
 }
 
-// Measured returns a policy without the goodput of queues that cannot be measured, of a workload that
-// is known by its cgroup or not: a controller would see nothing sent, and give the queue all.
+// Measured returns a policy without the goodput of queues that cannot be measured, of a workload
+// that is known by its cgroup or not: a controller would see nothing sent, and give the queue all.
 func Measured(p policy.Policy, abilities dataplane.Abilities, byCgroup bool) policy.Policy {
 	if byCgroup && len(unmeasured(p, abilities)) > 0 {
 		p.Queues = slices.Clone(p.Queues)

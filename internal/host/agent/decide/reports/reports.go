@@ -95,8 +95,8 @@ func Outlived(w discover.Workload) bool { return w.Kind == workload.KindPod }
 // EndedPod reports whether a workload is what is left of a pod.
 func EndedPod(w discover.Workload) bool { return w.Kind == workload.KindPod && w.Ended }
 
-// WithEnd returns the workloads, of which that with a key has ended. It has no id any more: no pod of
-// Kubernetes is meant.
+// WithEnd returns the workloads, of which that with a key has ended. It has no id any more: no pod
+// of Kubernetes is meant.
 func WithEnd(list []discover.Workload, key string) []discover.Workload {
 	list = slices.Clone(list)
 	for i := range list {

@@ -3,8 +3,8 @@
 // Package chain reads which programs a tcx hook has, in which order, and whose they are: Weir's by
 // the beginning of their names.
 //
-// The programs of a hook run in turn until one ends the chain (TCX_PASS, a drop, a redirect). So what
-// stands before Weir's program decides whether Weir sees a packet.
+// The programs of a hook run in turn until one ends the chain (TCX_PASS, a drop, a redirect). So
+// what stands before Weir's program decides whether Weir sees a packet.
 //
 // Example: [theirs] [weir_mark_port]: Before says "theirs".
 //
@@ -84,14 +84,15 @@ type query struct {
 	revision                          uint64
 }
 
-// State is another value after each change of the programs at a hook; the zero value = there are none.
+// State is another value after each change of the programs at a hook; the zero value = there are
+// none.
 type State struct {
 	revision uint64    // the kernel's number, which begins anew when the last program goes
 	first    [4]uint32 // the ids of the first programs, of which no two are the same
 }
 
-// StateAt returns the State of a hook of a device. It asks for that alone, so that it can be had of many
-// devices every second.
+// StateAt returns the State of a hook of a device. It asks for that alone, so that it can be had of
+// many devices every second.
 func StateAt(ifindex int, hook ebpf.AttachType) (s State) {
 	q := query{ifindex: uint32(ifindex), hook: uint32(hook), programs: uint64(uintptr(unsafe.Pointer(&s.first))), count: uint32(len(s.first))}
 	_, _, err := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_QUERY, uintptr(unsafe.Pointer(&q)), unsafe.Sizeof(q))

@@ -4,8 +4,8 @@ package chain
 
 import "github.com/cilium/ebpf"
 
-// Known is what was read of hooks, each for as long as its programs are as they were: a link that ends,
-// another program in it, and one of another owner before it are new States.
+// Known is what was read of hooks, each for as long as its programs are as they were: a link that
+// ends, another program in it, and one of another owner before it are new States.
 type Known[T any] map[place]known[T]
 
 type place struct {

@@ -97,10 +97,10 @@ func levelOf(path string) int {
 	return -1
 }
 
-// PathOf finds a cgroup by its id; the error wraps unix.ESTALE if it is gone. The kernel opens files of this file system by a handle
-// that is nothing but the id (since Linux 5.5), where the agent may do that: it needs
-// CAP_DAC_READ_SEARCH before Linux 6.11, and a filter of system calls that lets it. Elsewhere
-// the folders are looked through, whose inodes are the ids.
+// PathOf finds a cgroup by its id; the error wraps unix.ESTALE if it is gone. The kernel opens
+// files of this file system by a handle that is nothing but the id (since Linux 5.5), where the
+// agent may do that: it needs CAP_DAC_READ_SEARCH before Linux 6.11, and a filter of system calls
+// that lets it. Elsewhere the folders are looked through, whose inodes are the ids.
 func PathOf(id uint64) (string, error) {
 	const fileIDKernfs = 0xfe
 	for _, top := range cgroups.Mounts() {

@@ -17,8 +17,8 @@ const (
 // CB is where the context of a test run has what Sealed's program takes.
 const CB = skbCB
 
-// Sealed returns a program that runs another one on a packet with a tc_index, which the kernel's test
-// run does not take: it is the first number of cb.
+// Sealed returns a program that runs another one on a packet with a tc_index, which the kernel's
+// test run does not take: it is the first number of cb.
 func Sealed(t testing.TB, prog *ebpf.Program, attach ebpf.AttachType) *ebpf.Program {
 	t.Helper()
 	next, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 1})

@@ -21,8 +21,8 @@ const senderEnv = "WEIR_TEST_SEND"
 
 func join(how []string) string { return strings.Join(how, " ") }
 
-// Sender sends one packet, sets one socket option or passes a socket on, and ends the process, if it was started
-// for that.
+// Sender sends one packet, sets one socket option or passes a socket on, and ends the process, if
+// it was started for that.
 func Sender() {
 	if how, ok := os.LookupEnv(optionEnv); ok {
 		setOption(strings.Fields(how))
