@@ -23,7 +23,7 @@
 //
 // Two nodes cannot be sure of each other while the network between them is cut. Therefore
 // the target holds its copy (the cgroup freezer) until it is confirmed, and discards it
-// unless that happens within Order.Lease. A source whose target does not answer waits
+// unless that happens within MoveSpec.Lease. A source whose target does not answer waits
 // that long before it goes on alone, so that no restore is under way any more. So there
 // is a time in which neither container runs, but none in which both do, even if the
 // target's agent is dead for good: a held copy stays held without an agent.

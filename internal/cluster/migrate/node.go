@@ -11,7 +11,7 @@ import (
 )
 
 // Node is one end of a migration: a machine with a container engine, this one or
-// another. Every call may be made again with the same Order, after an answer that
+// another. Every call may be made again with the same MoveSpec, after an answer that
 // was lost or a crash, and then has the effect of one.
 //
 // A Node answers with an *move.Error where it knows the fault; after any other error,

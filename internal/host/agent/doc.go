@@ -9,7 +9,7 @@
 // package feeds both and carries out what follows:
 //
 //	sources ─┐
-//	config  ─┼─► decide.NodeInput ─► decide.Decide ─► decide.Wanted ─► Backend.Set, state.json, log
+//	config  ─┼─► decide.World ─► decide.Decide ─► decide.Decision ─► Backend.Set, state.json, log
 //	API     ─┘                       (pure)             │
 //	counters, once a second ────────────────────────────┴─► usage.Division ─► API
 //	                                                           (pure)

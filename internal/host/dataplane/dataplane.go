@@ -32,7 +32,7 @@ type Counters struct {
 	Drops                          map[string]uint64 // packets by reason, e.g. "class_packets"
 	DroppedBytes                   uint64
 	// Waited is for how long packets of the class waited, and WaitedBytes what it sent
-	// meanwhile. A packet that is alone does not count. See Snapshot.WaitsWhole.
+	// meanwhile. A packet that is alone does not count. See LinkCounters.WaitsWhole.
 	Waited      time.Duration
 	WaitedBytes uint64
 	Marked      uint64 // packets that were marked with CE (ECN) as they came; few of them are dropped later

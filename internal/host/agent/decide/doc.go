@@ -13,7 +13,7 @@
 // weir.min, ...) as far as they may say something, and what was set at run time. A min for
 // which a link has no room is left out of its plan, and the verdict says why.
 //
-// What a user asks for is a Request: the world with the change in it. Try decides about that
+// What a user asks for is a ChangeRequest: the world with the change in it. Try decides about that
 // world and refuses a request of which a part would not come into force:
 //
 //	r, err := d.Set("db", change)      // min 50 Mbit/s; web holds 60 of 100
