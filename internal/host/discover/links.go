@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -113,18 +114,12 @@ func (l *Links) Close() {
 	l.ask.Close()
 }
 
-// Notices are left unread for a moment after those that were taken in, and for 20 times as long as
-// that took, where it took long: it takes at most so much of a CPU.
-const (
-	gather  = 5 * time.Millisecond
-	share   = 20
-	longest = 250 * time.Millisecond
-)
-
 // Run follows the devices until ctx ends. It can be called once.
 func (l *Links) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, l.notices.End)
 	defer stop()
+	runtime.LockOSThread() // whose CPU time counts
+	defer runtime.UnlockOSThread()
 	var said time.Time
 	for {
 		batch, err := l.notices.Read()
@@ -134,10 +129,10 @@ func (l *Links) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		begin := time.Now()
+		begin := notice.Spent()
 		if batch.Lost {
-			if begin.Sub(said) > time.Minute { // changes without end may go on
-				said = begin
+			if time.Since(said) > time.Minute { // changes without end may go on
+				said = time.Now()
 				l.log.Warn("link messages were lost, reading all devices anew")
 			}
 			if err := l.resync(); err != nil {
@@ -146,7 +141,7 @@ func (l *Links) Run(ctx context.Context) error {
 		} else {
 			l.apply(batch)
 		}
-		time.Sleep(min(max(gather, share*time.Since(begin)), longest))
+		notice.Rest(notice.Spent() - begin)
 	}
 }
 

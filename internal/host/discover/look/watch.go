@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"weir/internal/core/paths"
+	"weir/internal/host/discover/notice"
 	"weir/internal/host/dump"
 )
 
@@ -98,26 +98,17 @@ func (w *Watcher) Run(ctx context.Context, changes <-chan struct{}, report func(
 	var last paths.Result
 	reported := false
 	for {
-		begin := spent()
+		begin := notice.Spent()
 		now, err := w.Look()
 		if err == nil && (!reported || !reflect.DeepEqual(now, last)) {
 			report(now)
 			last, reported = now, true
 		}
-		pause := max(often, part*(spent()-begin))
+		pause := max(often, part*(notice.Spent()-begin))
 		if !rest(ctx, pause, nil, nil) || !rest(ctx, max(pause, seldom)-pause, changes, w.asked) {
 			return ctx.Err()
 		}
 	}
-}
-
-// spent returns the CPU time that the thread has had; 0 on a kernel that does not say.
-func spent() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		return 0
-	}
-	return time.Duration(t.Nano())
 }
 
 // rest waits until one of the channels has a value, or for d. It reports false when ctx has ended.
