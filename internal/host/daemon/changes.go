@@ -18,15 +18,15 @@ import (
 )
 
 // The kernel sends notices of most of what takes the class or the mark from packets: of devices (of
-// which discover.Links tells), qdiscs, filters of tc, rules of policy routing, and nftables. It sends
-// none of tcx programs, and none of the older tables of iptables.
+// which discover.Links tells), qdiscs, filters of tc, rules of policy routing, and nftables. It
+// sends none of tcx programs, and none of the older tables of iptables.
 
 // noticed are the kinds of notices of NETLINK_ROUTE that count. Those of classes are left out: the
 // fallback changes its own all the time.
 var noticed = []uint16{unix.RTM_NEWQDISC, unix.RTM_DELQDISC, unix.RTM_NEWTFILTER, unix.RTM_DELTFILTER, unix.RTM_NEWRULE, unix.RTM_DELRULE}
 
-// coalesce is how long notices are left unread after one that counts: one report stands for all that
-// come meanwhile.
+// coalesce is how long notices are left unread after one that counts: one report stands for all
+// that come meanwhile.
 const coalesce = 100 * time.Millisecond
 
 // followChanges reports that something has changed, until ctx ends.
@@ -43,7 +43,8 @@ func report(changed chan<- struct{}) {
 	}
 }
 
-// follow reports notices of the given kinds, nil = of all. A kernel without the protocol sends none.
+// follow reports notices of the given kinds, nil = of all. A kernel without the protocol sends
+// none.
 func follow(ctx context.Context, changed chan<- struct{}, protocol int, kinds []uint16, groups ...uint) {
 	socket, err := nl.Subscribe(protocol, groups...)
 	if err != nil {
@@ -66,7 +67,8 @@ func follow(ctx context.Context, changed chan<- struct{}, protocol int, kinds []
 	}()
 }
 
-// counts reports whether a notice is of one of the kinds, and not of what the agent itself has done.
+// counts reports whether a notice is of one of the kinds, and not of what the agent itself has
+// done.
 func counts(n syscall.NetlinkMessage, kinds []uint16) bool {
 	return kinds == nil || slices.Contains(kinds, n.Header.Type) && !device.Asked(n.Header.Pid)
 }

@@ -85,8 +85,8 @@ func (d *Devices) Add(name, device string, options ...AddOption) error {
 
 const maxDeviceName = 15 // IFNAMSIZ without its final zero
 
-// kindIFB is the kind of a device by which nothing comes into the host: what filters redirect to it goes
-// on as what came by the device where they are, and is that one's workload's.
+// kindIFB is the kind of a device by which nothing comes into the host: what filters redirect to it
+// goes on as what came by the device where they are, and is that one's workload's.
 const (
 	kindIFB       = "ifb"
 	byRedirection = "is an IFB, to which filters redirect packets of another device: name that device, by which they come into the host"

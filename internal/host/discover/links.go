@@ -171,8 +171,8 @@ func newLink(entry netlink.Link) link {
 	return link{Index: a.Index, Name: a.Name, Other: strings.Join(a.AltNames, " "), Kind: entry.Type(), Peer: a.ParentIndex, Nsid: a.NetNsID, Up: a.Flags&net.FlagUp != 0}
 }
 
-// apply takes in what was read and wakes the watchers at most once. Devices are asked for anew after
-// the others were taken in: what is asked now is no older than what any notice says.
+// apply takes in what was read and wakes the watchers at most once. Devices are asked for anew
+// after the others were taken in: what is asked now is no older than what any notice says.
 func (l *Links) apply(batch *notice.Batch) {
 	changed := false
 	for index, last := range batch.Links {
@@ -203,7 +203,8 @@ func (l *Links) applyLink(index int, last notice.Link) bool {
 	return l.set(index, entry)
 }
 
-// set notes what a device is now, nil = gone, and reports whether that is another thing than before.
+// set notes what a device is now, nil = gone, and reports whether that is another thing than
+// before.
 func (l *Links) set(index int, entry netlink.Link) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

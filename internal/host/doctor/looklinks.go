@@ -126,8 +126,8 @@ func defaultRoute() string {
 	return ""
 }
 
-// lookMarks reads the rules of nftables, iptables and policy routing, filters of tc, IPsec, WireGuard and
-// the marks of sockets.
+// lookMarks reads the rules of nftables, iptables and policy routing, filters of tc, IPsec,
+// WireGuard and the marks of sockets.
 func lookMarks(ctx context.Context) Marks {
 	var m Marks
 	for _, name := range deviceNames() {

@@ -81,8 +81,8 @@ func TestMarkOfWireGuard(t *testing.T) {
 	}
 }
 
-// A program gives its sockets a mark that no rule compares (SO_MARK): its bits are another's, too, and
-// mark_mask: auto takes others.
+// A program gives its sockets a mark that no rule compares (SO_MARK): its bits are another's, too,
+// and mark_mask: auto takes others.
 func TestMarkOfSockets(t *testing.T) {
 	netnstest.Enter(t)
 	const mark = 0x30000

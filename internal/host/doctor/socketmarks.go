@@ -23,10 +23,10 @@ const (
 	diagUser      = 64 // where the user stands in it
 )
 
-// marked is a program for the kernel: sockets whose mark is not 0. It has two operations, each with what
-// to skip where its condition holds (8 bits) and where it does not (16 bits): INET_DIAG_BC_MARK_COND (10)
-// with value and mask, which skips the other one where the mark is not 0, and INET_DIAG_BC_JMP (1)
-// to beyond the end, by which a socket is left out.
+// marked is a program for the kernel: sockets whose mark is not 0. It has two operations, each with
+// what to skip where its condition holds (8 bits) and where it does not (16 bits):
+// INET_DIAG_BC_MARK_COND (10) with value and mask, which skips the other one where the mark is not
+// 0, and INET_DIAG_BC_JMP (1) to beyond the end, by which a socket is left out.
 func marked() (program []byte) {
 	order := binary.NativeEndian
 	program = order.AppendUint16([]byte{10, 12}, 16)

@@ -12,8 +12,8 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// The kernel sends no notice of a tcx program that another owner puts before Weir's. The agent asks each
-// second: until it has gone first again, that program sees twice what goes into a workload.
+// The kernel sends no notice of a tcx program that another owner puts before Weir's. The agent asks
+// each second: until it has gone first again, that program sees twice what goes into a workload.
 func TestProgramBeforeWeirs(t *testing.T) {
 	b := newBed(t, 1, 1)
 	b.configureLinks(fmt.Sprintf(", ingress: %dbit", b.capacity), "")

@@ -211,8 +211,8 @@ func TestQdiscTakenAway(t *testing.T) {
 	b.same("started without a qdisc", b.full(0, time.Second), ideal, unchanged)
 }
 
-// foreignChanges has devices that are no concern of Weir's made, changed and deleted beside it, each
-// a given number of changes a second, until the test ends.
+// foreignChanges has devices that are no concern of Weir's made, changed and deleted beside it,
+// each a given number of changes a second, until the test ends.
 func (s *space) foreignChanges(each int) {
 	s.t.Helper()
 	changes := exec.Command("ip", "-batch", "-")
@@ -296,8 +296,8 @@ func TestNewWorkloadsAmongForeignChanges(t *testing.T) {
 	}
 }
 
-// An IFB is no workload's device: weir attach refuses it, and one in weir.yaml is not steered, which is
-// said, also of one that comes later.
+// An IFB is no workload's device: weir attach refuses it, and one in weir.yaml is not steered,
+// which is said, also of one that comes later.
 func TestIFBAsWorkload(t *testing.T) {
 	b := newBed(t, 1, 1)
 	b.host.run("ip link add ifb7 type ifb")

@@ -70,9 +70,9 @@ func (a *agent) spent() (sum time.Duration) {
 }
 
 // A container that changes its own devices without end, as it may with CAP_NET_ADMIN in its own
-// namespace, costs the agent a part of a CPU that is bounded, beyond what it takes at rest, and does not
-// keep it from what others do. The kernel tells the agent of the addresses, since it listens to all
-// namespaces, and of up and down as changes of the host's end.
+// namespace, costs the agent a part of a CPU that is bounded, beyond what it takes at rest, and
+// does not keep it from what others do. The kernel tells the agent of the addresses, since it
+// listens to all namespaces, and of up and down as changes of the host's end.
 func TestFloodOfNotices(t *testing.T) {
 	for what, changes := range map[string]string{
 		"addresses": "addr add 10.8.0.1/32 dev lo\naddr del 10.8.0.1/32 dev lo\n",

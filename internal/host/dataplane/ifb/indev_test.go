@@ -14,10 +14,10 @@ import (
 	"weir/internal/host/dataplane/device"
 )
 
-// A program of another owner that asks by which device a packet came (ingress_ifindex, which the option
-// indev of tc's filters compares, too) sees the second end of the pair where Weir has had the packet
-// wait: at the port for what comes in, at the link for what leaves for a zone with a capacity. Of all
-// other packets it sees what it sees without Weir.
+// A program of another owner that asks by which device a packet came (ingress_ifindex, which the
+// option indev of tc's filters compares, too) sees the second end of the pair where Weir has had
+// the packet wait: at the port for what comes in, at the link for what leaves for a zone with a
+// capacity. Of all other packets it sees what it sees without Weir.
 func TestDeviceThatOthersSee(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		b, _ := zoned(t, kind)
@@ -44,8 +44,8 @@ func TestDeviceThatOthersSee(t *testing.T) {
 	})
 }
 
-// asks attaches a program behind all others at the egress of a device that notes by which device the
-// last packet of IPv4 came.
+// asks attaches a program behind all others at the egress of a device that notes by which device
+// the last packet of IPv4 came.
 func (b *bed) asks(name string) *ebpf.Map {
 	b.T.Helper()
 	came, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})

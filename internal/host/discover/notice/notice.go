@@ -2,9 +2,10 @@
 
 // Package notice reads the kernel's notices of devices, at a price that no container raises.
 //
-// A container may set its end of a pair up and down 10,000 times a second, and the kernel tells of the
-// host's end each time. So notices are read many at once, the last one of each device counts, and a
-// device of which very many come is not listened to for 100 ms, and to be asked for anew after it.
+// A container may set its end of a pair up and down 10,000 times a second, and the kernel tells of
+// the host's end each time. So notices are read many at once, the last one of each device counts,
+// and a device of which very many come is not listened to for 100 ms, and to be asked for anew
+// after it.
 package notice
 
 import (
@@ -30,9 +31,9 @@ const (
 // most bounds what is read at once. The socket's buffer holds fewer.
 const most = 4096
 
-// A Reader reads what the kernel tells of the devices of a network namespace, and of the numbers that
-// others have there. Its socket is none of those that Go's runtime watches: that would wake the agent
-// for each notice. It belongs to one goroutine, but for End.
+// A Reader reads what the kernel tells of the devices of a network namespace, and of the numbers
+// that others have there. Its socket is none of those that Go's runtime watches: that would wake
+// the agent for each notice. It belongs to one goroutine, but for End.
 type Reader struct {
 	fd     int
 	ended  int // an eventfd, which ends a read that waits
@@ -86,7 +87,8 @@ func (r *Reader) Close() {
 	unix.Close(r.ended)
 }
 
-// Read waits for notices, or until a device is to be listened to again, and reads all that have come.
+// Read waits for notices, or until a device is to be listened to again, and reads all that have
+// come.
 func (r *Reader) Read() (*Batch, error) {
 	clear(r.batch.Links)
 	r.batch = Batch{Links: r.batch.Links}
@@ -123,8 +125,8 @@ func (r *Reader) drain() error {
 	return nil
 }
 
-// Notices are left unread for a moment after those that were taken in, and for four times the CPU time
-// of that, where it is more: it takes at most a fifth of a CPU, however many devices change.
+// Notices are left unread for a moment after those that were taken in, and for four times the CPU
+// time of that, where it is more: it takes at most a fifth of a CPU, however many devices change.
 const (
 	gather  = 5 * time.Millisecond
 	share   = 4
