@@ -44,15 +44,16 @@ func (l *losses) former() {
 	l.below()
 }
 
-// below makes what is below it.
+// below makes what is below it. The stream has its class before there is a FIFO, whose replacement
+// drops what waits in it.
 func (l *losses) below() {
 	l.t.Helper()
 	for _, command := range []string{
 		"tc class add dev up0 parent %[1]d: classid %[1]d:9 htb rate %[2]dbit",
 		"tc class add dev up0 parent %[1]d:9 classid %[1]d:1 htb rate %[3]dbit ceil %[2]dbit",
+		"tc filter add dev up0 parent %[1]d: protocol ip prio 1 u32 match ip dport %[4]d 0xffff flowid %[1]d:1",
 		"tc class add dev up0 parent %[1]d:9 classid %[1]d:2 htb rate %[3]dbit ceil %[2]dbit",
 		"tc qdisc add dev up0 parent %[1]d:2 handle 7: pfifo limit 80",
-		"tc filter add dev up0 parent %[1]d: protocol ip prio 1 u32 match ip dport %[4]d 0xffff flowid %[1]d:1",
 	} {
 		l.host.run(fmt.Sprintf(command, l.root, l.capacity, l.capacity/2, voicePort))
 	}
