@@ -3,6 +3,7 @@
 package discover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,16 +47,18 @@ type Links struct {
 	watchers   map[chan struct{}]bool
 }
 
-// link is a network device as far as watchers compare it. A change of its carrier or
-// counters wakes none.
+// link is a network device as far as watchers compare it. A change of its carrier or counters,
+// which a container may bring about without end, wakes none.
 type link struct {
-	Index int
-	Name  string
-	Other string // alternative names, a blank between two
-	Kind  string // "veth", "netkit", "tuntap", "bridge", "device" (hardware), ...
-	Peer  int    // index of the other end, in its namespace
-	Nsid  int    // the other end's namespace, noNsid if it is ours
-	Up    bool   // the administrator's wish; what a container does to its end does not change it
+	Index       int
+	Name        string
+	Other       string // alternative names, a blank between two
+	Kind        string // "veth", "netkit", "tuntap", "bridge", "device" (hardware), ...
+	Peer        int    // index of the other end, in its namespace
+	Nsid        int    // the other end's namespace, noNsid if it is ours
+	Up          bool   // the administrator's wish
+	Master, MTU int    // the bridge, bond or team that it is a port of, 0 = none; bytes
+	XDP         uint32 // id of the program, 0 = none
 }
 
 const noNsid = -1
@@ -123,10 +126,7 @@ func (l *Links) Run(ctx context.Context) error {
 	var said time.Time
 	for {
 		batch, err := l.notices.Read()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
+		if err := cmp.Or(ctx.Err(), err); err != nil {
 			return err
 		}
 		begin := notice.Spent()
@@ -168,7 +168,12 @@ func (l *Links) resync() error {
 
 func newLink(entry netlink.Link) link {
 	a := entry.Attrs()
-	return link{Index: a.Index, Name: a.Name, Other: strings.Join(a.AltNames, " "), Kind: entry.Type(), Peer: a.ParentIndex, Nsid: a.NetNsID, Up: a.Flags&net.FlagUp != 0}
+	l := link{Index: a.Index, Name: a.Name, Other: strings.Join(a.AltNames, " "), Kind: entry.Type(), Peer: a.ParentIndex, Nsid: a.NetNsID,
+		Up: a.Flags&net.FlagUp != 0, Master: a.MasterIndex, MTU: a.MTU}
+	if a.Xdp != nil {
+		l.XDP = a.Xdp.ProgId
+	}
+	return l
 }
 
 // apply takes in what was read and wakes the watchers at most once. Devices are asked for anew

@@ -429,3 +429,47 @@ func TestLinksUnderFlood(t *testing.T) {
 	h.delete("v1")
 	await(t, "the end of v1", func() bool { return links.IndexOf("v1") == 0 })
 }
+
+// TestWatchersOfDevices: who watches is woken by a device that becomes a port of a bridge and by
+// one whose MTU changes, and not by one whose other end goes down.
+func TestWatchersOfDevices(t *testing.T) {
+	h := newTestHost(t)
+	links := runLinks(t, h.path)
+	inside, _ := newTestNetns(t)
+	h.veth("v1", inside)
+	if err := h.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br1"}}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the bridge", func() bool { return links.IndexOf("br1") != 0 })
+	woken, stop := links.Watch()
+	defer stop()
+	at := func() netlink.Link { return &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: h.index("v1")}} }
+	for _, change := range []struct {
+		what string
+		do   func() error
+		told bool
+	}{
+		{"a port of a bridge", func() error { return h.LinkSetMasterByIndex(at(), h.index("br1")) }, true},
+		{"another MTU", func() error { return h.LinkSetMTU(at(), 1400) }, true},
+		{"the other end is down", func() error {
+			return exec.Command("nsenter", "--net="+inside, "ip", "link", "set", "ethv1", "down").Run()
+		}, false},
+	} {
+		time.Sleep(300 * time.Millisecond) // what came before has been taken in
+		for len(woken) > 0 {
+			<-woken
+		}
+		if err := change.do(); err != nil {
+			t.Fatalf("%s: %v", change.what, err)
+		}
+		told := false
+		select {
+		case <-woken:
+			told = true
+		case <-time.After(time.Second):
+		}
+		if told != change.told {
+			t.Errorf("%s: told %v, want %v", change.what, told, change.told)
+		}
+	}
+}
