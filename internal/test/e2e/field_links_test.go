@@ -78,7 +78,7 @@ func kindsOfLinks() []kindOfLink {
 		{name: "IFB", port: "up0", srv: renamed, host: []string{"ip link add link0 type ifb", "tc qdisc add dev up0 clsact",
 			"tc filter add dev up0 egress matchall action mirred egress redirect dev link0"}},
 		{name: "PPPoE", routed: true, made: (*kindBed).dial},
-		{name: "WireGuard", always: true, routed: true, made: (*kindBed).keys,
+		{name: "WireGuard", routed: true, made: (*kindBed).keys,
 			host: []string{"ip addr add " + overlayHost + "/24 dev up0", "ip link add link0 type wireguard"},
 			srv:  []string{"ip addr add " + overlayServer + "/24 dev cable0", "ip link add eth0 type wireguard"}},
 	}
