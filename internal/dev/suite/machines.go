@@ -152,8 +152,8 @@ const qdiscTests = "^TestPackets|^TestVerified|^TestDeviceComesAgain$"
 // changed, taken away, left behind and found again, on 7.3 part of all else. make test-full runs
 // all of them on both.
 const (
-	agentTests     = "AgentAtRest|Disturbed|Churn|RulesFill|QueuesUnder|DisciplineChanges|Inside|Reservation|TargetsAtRandom|Groups$|GroupRefusals|RequestsBesideBulk|SecondBridge|TestVerify$|NeighboursOf"
-	agentTestsElse = "SecondAgent|TwoAgents|PolicyChanges|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|UpgradeUnderLoad|GroupChanges|CannotBeMended/root_qdisc"
+	agentTests     = "AgentAtRest|Disturbed|Churn|RulesFill|QueuesUnder|DisciplineChanges|Inside|Reservation|TargetsAtRandom|Groups$|GroupRefusals|RequestsBesideBulk|TestVerify$|NeighboursOf"
+	agentTestsElse = "SecondAgent|TwoAgents|PolicyChanges|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|UpgradeUnderLoad|GroupChanges|SecondBridge|CannotBeMended/root_qdisc"
 )
 
 // onFormer are those of dataplane/bpf that CI runs on 6.18 alone.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/core/paths"
@@ -74,6 +75,21 @@ func (k kernel) read() (host, error) {
 	}
 	slices.SortFunc(h.devices, func(a, b paths.Device) int { return a.Index - b.Index })
 	return h, nil
+}
+
+// isHost reports whether the number of the host's own namespace, which it may have in itself, is
+// among these, or cannot be told. Some kernels say it in notices of the host's own devices.
+func (k kernel) isHost(numbers map[int]bool) bool {
+	if len(numbers) == 0 {
+		return false
+	}
+	own, err := netns.Get()
+	if err != nil {
+		return true
+	}
+	defer own.Close()
+	number, err := k.ask.GetNetNsIdByFd(int(own))
+	return err != nil || numbers[number]
 }
 
 // list lists the devices of the namespace that has a number here, noNsid = of the host's. Numbers

@@ -133,6 +133,7 @@ func (w *Watcher) Look() (paths.Result, error) {
 	w.fresh = false
 	w.mu.Unlock()
 	news := w.changes.take()
+	news.here = news.here || w.kernel.isHost(news.inside)
 	if err := w.reread(news.here); err != nil {
 		return paths.Result{}, err
 	}
