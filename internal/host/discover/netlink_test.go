@@ -391,8 +391,8 @@ func TestSourcesLeaveNothingOpen(t *testing.T) {
 	await(t, "all files to be closed", func() bool { return openFiles(t) <= before })
 }
 
-// TestLinksUnderFlood: while a container sets its end of a pair up and down without end, Links still
-// sees within a second what the host does to that pair and to other devices.
+// TestLinksUnderFlood: while a container sets its end of a pair up and down without end, Links
+// still sees within a second what the host does to that pair and to other devices.
 func TestLinksUnderFlood(t *testing.T) {
 	h := newTestHost(t)
 	links := runLinks(t, h.path)

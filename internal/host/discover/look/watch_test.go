@@ -25,9 +25,9 @@ func TestQuietAtOnce(t *testing.T) {
 	}
 }
 
-// TestHostWithItsOwnNumber: a namespace may have a number in itself, too. Some kernels (6.18.15, not
-// 6.18.44 and 7.3) then say that number in their notices of the host's own devices, which count as
-// the host's all the same.
+// TestHostWithItsOwnNumber: a namespace may have a number in itself, too. Some kernels (6.18.15,
+// not 6.18.44 and 7.3) then say that number in their notices of the host's own devices, which count
+// as the host's all the same.
 func TestHostWithItsOwnNumber(t *testing.T) {
 	netnstest.Enter(t)
 	must := func(err error) {
