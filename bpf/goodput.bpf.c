@@ -273,23 +273,36 @@ static __always_inline struct weir_gp_flow *weir_gp_find(const struct weir_gp_ke
 	return f;
 }
 
+/* As many CPUs carry a flow at the same time. A try that fails means that another was faster. */
+#define WEIR_GP_TRIES 8
+
+/*
+ * Moves the mark to `to`, if that is ahead, and returns by how much: of CPUs that move it at the
+ * same time, each gets its own part. Where all tries fail nothing moves, and the flow's next
+ * packet counts these bytes.
+ */
+static __always_inline __u32 weir_gp_move(__u32 *mark, __u32 to)
+{
+	for (int i = 0; i < WEIR_GP_TRIES; i++) {
+		__u32 from = *(volatile __u32 *)mark;
+
+		if ((__s32)(to - from) <= 0)
+			return 0;
+		if (__sync_val_compare_and_swap(mark, from, to) == from)
+			return to - from;
+	}
+	return 0;
+}
+
 /* How much of len bytes at seq lies beyond the mark, which moves to their end. */
 static __always_inline __u32 weir_gp_beyond(__u32 *mark, __u32 *known, __u32 which, __u32 seq,
 					    __u32 len, __u8 syn)
 {
-	__u32 end = seq + len;
-	__s32 ahead;
-
 	if (syn || !(*known & which)) {
-		*known |= which;
 		*mark = seq;
+		__sync_fetch_and_or(known, which); /* after the mark, which others trust from here on */
 	}
-	ahead = (__s32)(end - *mark);
-	if (ahead <= 0)
-		return 0;
-	*mark = end;
-	/* Behind a hole, as after packets that went another way, only len is known. */
-	return (__u32)ahead;
+	return weir_gp_move(mark, seq + len);
 }
 
 static __always_inline __u32 weir_gp_queue(struct __sk_buff *skb)
@@ -359,7 +372,6 @@ static __always_inline void weir_gp_came(struct __sk_buff *skb)
 	struct weir_gp_counts *total;
 	struct weir_gp_flow *f;
 	__u32 queue, beyond;
-	__s32 ahead;
 
 	if (weir_gp_read(skb, &p))
 		return;
@@ -383,14 +395,12 @@ static __always_inline void weir_gp_came(struct __sk_buff *skb)
 		__u32 delivered = p.ack + weir_gp_sacked(skb, &p);
 
 		if (p.syn || !(f->known & WEIR_GP_ACKED)) {
-			f->known |= WEIR_GP_ACKED;
 			f->acked = p.ack;
+			__sync_fetch_and_or(&f->known, WEIR_GP_ACKED);
 		}
-		ahead = (__s32)(delivered - f->acked);
-		if (ahead > 0) {
-			f->acked = delivered;
-			weir_gp_add(&f->counts.acked, &total->acked, ahead);
-		}
+		beyond = weir_gp_move(&f->acked, delivered);
+		if (beyond)
+			weir_gp_add(&f->counts.acked, &total->acked, beyond);
 	}
 	if (!p.payload && !p.syn)
 		return;

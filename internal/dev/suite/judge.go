@@ -149,7 +149,7 @@ func (p *packageRun) judge(v *verdict, build string) {
 		case "fail":
 			v.problems = append(v.problems, fmt.Sprintf("FAILED: %s %s\n%s", short(p.name), name, t.output.String()))
 		default:
-			v.problems = append(v.problems, fmt.Sprintf("DID NOT END: %s %s\n%s", short(p.name), name, t.output.String()))
+			v.problems = append(v.problems, fmt.Sprintf("FAILED: %s %s did not end\n%s", short(p.name), name, t.output.String()))
 		}
 	}
 	said := p.output.String()

@@ -47,7 +47,7 @@ func TestJudge(t *testing.T) {
 `), allowed, "FAILED: host/agent TestC\n    c_test.go:1: wrong", ""},
 		{"a test that did not end", events(`{"Action":"output","Package":"weir/internal/host/agent","Test":"TestC","Output":"panic: no\n"}
 {"Action":"fail","Package":"weir/internal/host/agent"}
-`), allowed, "DID NOT END: host/agent TestC\npanic: no", ""},
+`), allowed, "FAILED: host/agent TestC did not end\npanic: no", ""},
 		{"a failure beside the tests", events(`{"Action":"output","Package":"weir/internal/host/agent","Output":"a goroutine is left\n"}
 {"Action":"fail","Package":"weir/internal/host/agent"}
 `), allowed, "FAILED: host/agent\na goroutine is left", ""},

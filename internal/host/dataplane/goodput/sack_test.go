@@ -5,6 +5,9 @@ package goodput
 import (
 	"encoding/binary"
 	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -49,17 +52,38 @@ func newPrograms(t testing.TB) *programs {
 // sends hands down a segment of the workload.
 func (p *programs) sends(seq uint32, payload int) {
 	p.t.Helper()
-	in := packet(4, 6, payload)
-	binary.BigEndian.PutUint32(in[38:], seq)
-	if _, _, err := p.from.Test(in); err != nil {
+	if _, _, err := p.from.Test(segment(seq, payload)); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// acknowledges hands down what the far end says; blocks are pairs of SACK. It returns
-// the payload that counts as delivered so far.
+func segment(seq uint32, payload int) []byte {
+	in := packet(4, 6, payload)
+	binary.BigEndian.PutUint32(in[38:], seq)
+	return in
+}
+
+// acknowledges hands down what the far end says. It returns the payload that counts as delivered
+// so far.
 func (p *programs) acknowledges(stamp bool, ack uint32, blocks ...uint32) uint64 {
 	p.t.Helper()
+	if _, _, err := p.to.Test(acknowledgement(stamp, ack, blocks...)); err != nil {
+		p.t.Fatal(err)
+	}
+	return p.read().Acked
+}
+
+func (p *programs) read() Counts {
+	p.t.Helper()
+	all, err := p.meter.Read()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return all[programClass].Counts
+}
+
+// acknowledgement is the far end's; blocks are pairs of SACK.
+func acknowledgement(stamp bool, ack uint32, blocks ...uint32) []byte {
 	var options []byte
 	if stamp {
 		options = append(options, 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2)
@@ -78,14 +102,42 @@ func (p *programs) acknowledges(stamp bool, ack uint32, blocks ...uint32) uint64
 	binary.BigEndian.PutUint32(in[42:], ack)
 	binary.BigEndian.PutUint16(in[16:], uint16(len(in)-14))
 	in[46] = byte(5+len(options)/4) << 4
-	if _, _, err := p.to.Test(in); err != nil {
-		p.t.Fatal(err)
+	return in
+}
+
+// Where two CPUs carry one flow at the same time, its payload counts once: the far end's kernel
+// acknowledges from its softirq and from the process that reads.
+func TestTwoCPUsCountOnce(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("skipped: this machine has one CPU")
 	}
-	all, err := p.meter.Read()
-	if err != nil {
-		p.t.Fatal(err)
+	const step, steps = 1000, 5000
+	p := newPrograms(t)
+	p.sends(0, 0)
+	p.acknowledges(false, 0)
+	var arrived atomic.Int64
+	var cpus sync.WaitGroup
+	for range 2 {
+		cpus.Go(func() {
+			for i := int64(1); i <= steps; i++ {
+				leaves, comes := segment(uint32(i-1)*step, step), acknowledgement(false, uint32(i)*step)
+				arrived.Add(1)
+				for arrived.Load() < 2*i { // the other is as far
+				}
+				if _, _, err := p.from.Test(leaves); err != nil {
+					t.Error(err)
+				}
+				if _, _, err := p.to.Test(comes); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
-	return all[programClass].Acked
+	cpus.Wait()
+	want := Counts{Sent: step * steps, Again: step * steps, Acked: step * steps}
+	if got := p.read(); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
 }
 
 // TestSACK: bytes that arrived behind a hole count then, and once; reported by options
