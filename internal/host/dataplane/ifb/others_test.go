@@ -33,6 +33,8 @@ type other struct {
 	head    bool
 	// loses says that the kernel writes a class id into the packets' tc_index there.
 	loses bool
+	// takes says that it drops a flow before the link's queue, unless a program ends the chain first.
+	takes bool
 }
 
 const udp = " protocol ip u32 match ip protocol 17 0xff"
@@ -47,7 +49,7 @@ var others = []other{
 	{name: "an ingress qdisc with a filter", tc: "filter add dev c2 parent ffff: pref 7" + udp + " action mirred egress mirror dev ids continue", undo: "filter del dev c2 parent ffff: pref 7"},
 	{name: "a mirror at the bridge", tc: "filter add dev br0 egress pref 7" + udp + " action mirred egress mirror dev ids continue", undo: "filter del dev br0 egress pref 7"},
 	{name: "a mirror at the link", tc: "filter add dev up0 egress pref 6" + udp + " action mirred egress mirror dev ids continue", undo: "filter del dev up0 egress pref 6"},
-	{name: "a drop at the link", tc: "filter add dev up0 egress pref 5" + udp + " match ip dport 7001 0xffff action drop", undo: "filter del dev up0 egress pref 5"},
+	{name: "a drop at the link", tc: "filter add dev up0 egress pref 5" + udp + " match ip dport 7001 0xffff action drop", undo: "filter del dev up0 egress pref 5", takes: true},
 	{name: "a mirror in a block of devices", tc: "filter add block 22 pref 7" + udp + " action mirred egress mirror dev ids continue", undo: "filter del block 22 pref 7"},
 	{name: "a program at the link's tail", dev: "up0", hook: ebpf.AttachTCXEgress, verdict: -1},
 	{name: "a tag at the link", tc: "filter add dev up0 egress pref 7" + udp + " match ip dport 7002 0xffff action vlan push id 9", undo: "filter del dev up0 egress pref 7", loses: true},
