@@ -141,7 +141,7 @@ func (l *Links) Run(ctx context.Context) error {
 		} else {
 			l.apply(batch)
 		}
-		notice.Rest(notice.Spent() - begin)
+		l.notices.Rest(notice.Spent() - begin)
 	}
 }
 

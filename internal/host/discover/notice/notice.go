@@ -40,6 +40,8 @@ type Reader struct {
 	buffer []byte
 	deaf   []int     // devices that are not listened to
 	until  time.Time // till then
+	second time.Time // when it began
+	reads  int       // in this second
 	batch  Batch
 }
 
@@ -125,16 +127,28 @@ func (r *Reader) drain() error {
 	return nil
 }
 
-// Notices are left unread for a moment after those that were taken in, and for four times the CPU
-// time of that, where it is more: it takes at most a fifth of a CPU, however many devices change.
+// Notices are left unread for four times the CPU time that the last took: they take at most a fifth
+// of a CPU, however many devices change. Beyond the first reads of a second they are gathered, too;
+// a container that starts needs some ten reads, and each would delay it.
 const (
-	gather  = 5 * time.Millisecond
 	share   = 4
 	longest = 250 * time.Millisecond
+	prompt  = 16 // reads of a second
+	gather  = 5 * time.Millisecond
 )
 
 // Rest waits before the next read, after one that took so much CPU time to take in.
-func Rest(spent time.Duration) { time.Sleep(min(max(gather, share*spent), longest)) }
+func (r *Reader) Rest(spent time.Duration) {
+	if now := time.Now(); now.Sub(r.second) > time.Second {
+		r.second, r.reads = now, 0
+	}
+	r.reads++
+	rest := share * spent
+	if r.reads > prompt {
+		rest = max(rest, gather)
+	}
+	time.Sleep(min(rest, longest))
+}
 
 // Spent returns the CPU time that the thread has had; 0 on a kernel that does not say.
 func Spent() time.Duration {
