@@ -133,6 +133,7 @@ static __always_inline void apply_link(void)
 		return;
 	bpf_loop(known_classes, lift_one, NULL, 0);
 	link_now = *cfg;
+	sfq_apply_link();
 	bpf_loop(known_classes, settle_one, NULL, 0);
 }
 

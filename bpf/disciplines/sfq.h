@@ -18,11 +18,14 @@
  * one a round, but each may use it at any time.
  *
  * New flows that come all the time, such as connections for a request each, would keep
- * the circle from ever turning. After SFQ_ROW quanta of them its first flow has its turn.
+ * the circle from ever turning. After SFQ_ROW packets of them its first flow has its turn.
  *
  * A quantum is one frame, or one packet of the largest that came of late, so that a
  * flow that sends large segmentation-offload packets needs one turn for each, not
- * forty.
+ * forty. On a link below 50 Mbit/s, where a frame takes longer than SFQ_TURN_NS, a quantum is what
+ * the line carries in that, and SFQ_LEAST at least (as in CAKE): a flow that is ahead of its share
+ * by some quanta waits until that is made good, and with frames the ACKs of a download would stop
+ * for 120 ms at a time at 0.5 Mbit/s.
  *
  * When a class is full, the flow with most waiting, as far as `fat` knows it, loses
  * its first packet, and the one that came is taken.
@@ -36,17 +39,36 @@
 #define SFQ_DECAY 24 /* `largest` falls by half in 12 MB */
 #define SFQ_DEBT 4 /* quanta that a flow may have sent in advance, packet by packet */
 #define SHORT (FRAME * 2 / 3) /* bytes; a packet of fewer is worth a hurry */
-#define SFQ_ROW 32 /* quanta of new flows in a row, before the circle has a turn */
+#define SFQ_ROW 32 /* packets of new flows in a row, before the circle has a turn */
 #define SFQ_LISTED 1 /* the flow is in the circle, */
 #define SFQ_NEW 2 /* among the new ones, */
 #define SFQ_RELIEVED 4 /* as the first of which it has its turn */
-#define SFQ_TURNS 4 /* flows still in debt that are passed over, per packet */
+#define SFQ_TURNS 256 /* that end at once, per packet: of flows still in debt, or empty */
+#define SFQ_TURN_NS 244140 /* of the line, for a quantum; 1 / 4,096 s */
+#define SFQ_LEAST 300 /* bytes of a quantum */
 
-static __always_inline __s32 sfq_quantum(struct weir_class *c)
+static __u32 sfq_line = FRAME; /* bytes that the line carries in SFQ_TURN_NS, within bounds */
+
+/* The largest packet that came of late, or a frame. */
+static __always_inline __s32 sfq_packet(struct weir_class *c)
 {
 	__u32 largest = c->largest >> SFQ_SCALE;
 
 	return largest > FRAME ? largest : FRAME;
+}
+
+static __always_inline __s32 sfq_quantum(struct weir_class *c)
+{
+	return sfq_line < FRAME ? sfq_line : sfq_packet(c);
+}
+
+/* The link's rate is another one. */
+static __always_inline void sfq_apply_link(void)
+{
+	__u64 cost = link_now.link_cost;
+	__u64 bytes = cost ? ((__u64)SFQ_TURN_NS << WEIR_NS_SHIFT) / cost : FRAME;
+
+	sfq_line = bytes < SFQ_LEAST ? SFQ_LEAST : bytes < FRAME ? bytes : FRAME;
 }
 
 /* Flow i of the store goes to the end of the circle. */
@@ -144,20 +166,32 @@ static __always_inline __u32 sfq_join(struct weir_class *c, __u32 id, __u32 hash
 	return RULE_QUEUES + i;
 }
 
+/* Flows that are in debt when their turn comes pay a quantum of it. */
+static long sfq_pass_one(__u64 i, struct weir_class **class)
+{
+	struct weir_class *c = *class;
+	struct weir_flow *f;
+
+	if (!sfq_skip_one(i, class))
+		return 0;
+	if (!c->old_head)
+		return 1;
+	f = stored(c->old_head - 1);
+	if (f->deficit <= 0)
+		f->deficit += sfq_quantum(c);
+	if (f->deficit > 0)
+		return 1;
+	sfq_turn(c);
+	return 0;
+}
+
 static __always_inline __u32 sfq_next(struct weir_class *c, __u32 id)
 {
 	if (c->new_head)
 		return RULE_QUEUES + c->new_head - 1;
 	sfq_skip(c);
-	for (int i = 0; i < SFQ_TURNS; i++) {
-		struct weir_flow *f = stored(c->old_head - 1);
-
-		if (f->deficit > 0)
-			break;
-		f->deficit += sfq_quantum(c);
-		if (f->deficit > 0)
-			break;
-		sfq_turn(c);
+	if (stored(c->old_head - 1)->deficit <= 0) {
+		bpf_loop(SFQ_TURNS, sfq_pass_one, &c, 0);
 		sfq_skip(c);
 	}
 	return RULE_QUEUES + c->old_head - 1;
@@ -227,7 +261,7 @@ static __always_inline void sfq_sent(struct weir_class *c, __u32 id, __u32 i, __
 	}
 	if (!c->qlen)
 		sfq_skip(c);
-	else if (unlikely(c->row >= (__u32)(SFQ_ROW * sfq_quantum(c))))
+	else if (unlikely(c->row >= (__u32)(SFQ_ROW * sfq_packet(c))))
 		sfq_relieve(id);
 }
 

@@ -89,6 +89,30 @@ func TestSparseFlowsOfBusyClasses(t *testing.T) {
 	}
 }
 
+// TestFlowsAheadOfTheirShare: a flow that wants more than its share by short packets, one at a time,
+// such as the ACKs of a download of which only the newest waits, has its share and is never held back
+// for longer than a slow line takes for two frames of the bulk flow beside it.
+func TestFlowsAheadOfTheirShare(t *testing.T) {
+	for _, rate := range []policy.Rate{500e3, 1e6, 2e6} {
+		t.Run(rate.String(), func(t *testing.T) {
+			s := simulate(fairLink(rate), weightOnes(1)...)
+			s.busy(1, 1)
+			s.send(traffic{id: 1, flow: sparseFlow, length: 66, window: 1, delay: 20 * time.Microsecond})
+			s.settle()
+			s.run(4 * time.Second)
+			p := s.result(t)[1]
+			got, frame := p.flow(1, sparseFlow), time.Duration(frames*8e9/float64(rate))
+			t.Logf("it waited %v at most, a frame takes %v", got.longest, frame)
+			if got.longest > 2*frame {
+				t.Errorf("it waited %v, a frame takes %v", got.longest, frame)
+			}
+			if share := got.sent / p.sent[1]; share < 0.48 || share > 0.52 {
+				t.Errorf("it has %.1f %% of the class's bytes, its share is a half", 100*share)
+			}
+		})
+	}
+}
+
 // TestSparseFlowsInGroups: the same in a class of a group, whose other members send all
 // they can, as do a class and a group beside them.
 func TestSparseFlowsInGroups(t *testing.T) {
