@@ -89,9 +89,9 @@ func TestSparseFlowsOfBusyClasses(t *testing.T) {
 	}
 }
 
-// TestFlowsAheadOfTheirShare: a flow that wants more than its share by short packets, one at a time,
-// such as the ACKs of a download of which only the newest waits, has its share and is never held back
-// for longer than a slow line takes for two frames of the bulk flow beside it.
+// TestFlowsAheadOfTheirShare: a flow that wants more than its share by short packets, one at a
+// time, such as the ACKs of a download of which only the newest waits, has its share and is never
+// held back for longer than a slow line takes for two frames of the bulk flow beside it.
 func TestFlowsAheadOfTheirShare(t *testing.T) {
 	for _, rate := range []policy.Rate{500e3, 1e6, 2e6} {
 		t.Run(rate.String(), func(t *testing.T) {

@@ -33,7 +33,8 @@ type other struct {
 	head    bool
 	// loses says that the kernel writes a class id into the packets' tc_index there.
 	loses bool
-	// takes says that it drops a flow before the link's queue, unless a program ends the chain first.
+	// takes says that it drops a flow before the link's queue, unless a program ends the chain
+	// first.
 	takes bool
 }
 
