@@ -27,7 +27,7 @@ var fronts = map[string]front{
 	`internal/face/server/routes.go "GET /metrics"`:                        {"as status", "TestViewersChangeNothing"},
 	`internal/face/server/routes.go "/"`:                                   {"no route", "TestViewersChangeNothing"},
 	`internal/face/server/server.go "GET /metrics"`:                        {"scrapers with a certificate, or all on the loopback", "TestTCPServesMetricsOnly TestMetricsOverTLS"},
-	"internal/face/server/managerapi/managerapi.go rest.New":               {"root and the groups of the sockets, by SO_PEERCRED and role", "TestViewersChangeNothingAndSeeNoSecret"},
+	"internal/face/server/managerapi/managerapi.go rest.New":               {"root and the groups of the sockets, by SO_PEERCRED and role", "TestViewersChangeNothingAndSeeNoSecret TestWhatRefusalsCost"},
 	`internal/face/server/managerapi/managerapi.go "/"`:                    {"no route", "TestViewersChangeNothingAndSeeNoSecret"},
 	`internal/face/web/guard.go "POST /session"`:                           {"all, with the code of a link; at most 1 KiB is read", "TestStrangersGetNothing TestWhatRefusalsCost"},
 	`internal/face/web/guard.go "GET /session"`:                            {"all; a session's own words with its token", "TestStrangersGetNothing"},
@@ -36,8 +36,8 @@ var fronts = map[string]front{
 	`internal/face/web/guard.go "/"`:                                       {"all: the page's files", "TestStrangersGetNothing"},
 	"internal/cluster/manager/http.go rest.New":                            {"members, by certificate; strangers may join and renew", "TestStrangersBodiesAreNotRead TestWhatRefusalsCost TestHostileBodies"},
 	`internal/cluster/manager/http.go "/"`:                                 {"no route", "TestStrangersBodiesAreNotRead"},
-	`internal/cluster/node/incoming/serve.go "POST "+remote.Path+"{verb}"`: {"members with an order or a grant, which is examined before the body", "TestOnlyTargetStepsAreServed TestOrdersBeforeBodies"},
-	`internal/cluster/migrate/remote/helper.go "POST "+Path+"{verb}"`:      {"root, by SO_PEERCRED when it connects", "TestHelperServesRootAlone"},
+	`internal/cluster/node/incoming/serve.go "POST "+remote.Path+"{verb}"`: {"members with an order or a grant, which is examined before the body", "TestOnlyTargetStepsAreServed TestOrdersBeforeBodies TestWhatRefusalsCost"},
+	`internal/cluster/migrate/remote/helper.go "POST "+Path+"{verb}"`:      {"root, by SO_PEERCRED when it connects", "TestHelperServesRootAlone TestHostileAgent TestWhatRefusalsCost"},
 }
 
 // TestRoutesAreKnown: each route that a program registers is in the list, with tests that exist.

@@ -4,15 +4,19 @@ package warrant
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"weir/internal/base/crowd/crowdtest"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/move"
@@ -172,6 +176,30 @@ func TestHostileAgent(t *testing.T) {
 	b.stop()
 	if again := must[*Admissions](t)(Open(b.ledger.opts)); again.Refused() != refused {
 		t.Errorf("after a restart %d refusals are counted, %d before", again.Refused(), refused)
+	}
+}
+
+// TestWhatRefusalsCost: a call of a taken-over agent without a grant costs the helper little,
+// whatever it is; of one that is none the body is not read.
+func TestWhatRefusalsCost(t *testing.T) {
+	b := newBed(t, "b")
+	h := remote.NewHelper(b.engine, b.ledger, 0, slog.New(slog.DiscardHandler)).Handler()
+	o := order("m-in", "web", "a", "b")
+	late, forged := b.granted(o, b.now.Add(-time.Hour)), b.granted(o, b.now.Add(time.Minute))
+	forged.Sealed = b.seal(b.newManager(b.authority), "a", grantOf(t, forged))
+	part := migrate.Part{Kind: migrate.PartCheckpoint}
+	for name, w := range map[string]*remote.Warrant{"no grant": nil, "a late grant": &late, "a forged grant": &forged} {
+		for _, verb := range []remote.Verb{remote.Describe, remote.Lacking, remote.Admit, remote.Copy, remote.Hold, remote.Release, remote.Do, remote.Send, remote.Receive} {
+			call := remote.Call{Name: "m-in", Step: move.Create, Part: &part, Order: &o, Warrant: w}
+			text := must[[]byte](t)(json.Marshal(call))
+			if verb == remote.Receive {
+				text = must[[]byte](t)(io.ReadAll(must[io.Reader](t)(call.Before(strings.NewReader(crowdtest.Long)))))
+			}
+			crowdtest.Refused(t, h, name, crowdtest.RefusedRequest{Method: http.MethodPost, Path: remote.Path + string(verb), Body: string(text)}, http.StatusConflict, false)
+		}
+	}
+	for _, verb := range []string{"begin", "run", strings.Repeat("x", 100)} {
+		crowdtest.Refused(t, h, "no such call", crowdtest.RefusedRequest{Method: http.MethodPost, Path: remote.Path + verb, Body: crowdtest.Long}, http.StatusConflict, true)
 	}
 }
 

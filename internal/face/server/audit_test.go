@@ -36,8 +36,8 @@ func TestEachChangeIsOneLine(t *testing.T) {
 	}
 	seen, done := 0, 0
 	for _, op := range operations(t, web) {
-		path := strings.ReplaceAll(op.path, "{name}", "web")
-		body := bodies[op.method+" "+op.path]
+		path := strings.ReplaceAll(op.Path, "{name}", "web")
+		body := bodies[op.Method+" "+op.Path]
 		if body == "" {
 			body = bodies[""]
 		}
@@ -45,7 +45,7 @@ func TestEachChangeIsOneLine(t *testing.T) {
 			if op.Role == "view" && query != "" || op.ID == "stream" {
 				continue
 			}
-			req, err := http.NewRequestWithContext(t.Context(), op.method, "http://weir"+path+query, strings.NewReader(body))
+			req, err := http.NewRequestWithContext(t.Context(), op.Method, "http://weir"+path+query, strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,22 +60,22 @@ func TestEachChangeIsOneLine(t *testing.T) {
 			seen = len(list)
 			if op.Role == "view" || query == "?dry_run=true" || query == "?dry_run=1" {
 				if len(lines) != 0 {
-					t.Errorf("%s %s%s left %+v", op.method, path, query, lines)
+					t.Errorf("%s %s%s left %+v", op.Method, path, query, lines)
 				}
 				continue
 			}
 			if len(lines) != 1 {
-				t.Errorf("%s %s%s left %d lines", op.method, path, query, len(lines))
+				t.Errorf("%s %s%s left %d lines", op.Method, path, query, len(lines))
 				continue
 			}
 			e := lines[0]
 			if e.Action != op.ID || e.Object == "" && resp.StatusCode < 300 || e.Who.Via != audit.ViaSocket || e.Who.UID == nil || *e.Who.UID != uint32(os.Getuid()) ||
 				e.Who.PID != int32(os.Getpid()) || e.Who.User == "" {
-				t.Errorf("%s %s: %+v", op.method, path, e)
+				t.Errorf("%s %s: %+v", op.Method, path, e)
 			}
 			switch ok := resp.StatusCode < 300; {
 			case ok != (e.Result == audit.Done), !ok && e.Reason == "":
-				t.Errorf("%s %s%s: status %d and result %q, reason %q", op.method, path, query, resp.StatusCode, e.Result, e.Reason)
+				t.Errorf("%s %s%s: status %d and result %q, reason %q", op.Method, path, query, resp.StatusCode, e.Result, e.Reason)
 			case ok:
 				done++
 			}

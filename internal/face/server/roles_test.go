@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/face/server/page/pagetest"
 )
 
 // viewGroup is a group that every Debian has; its members look in these tests.
@@ -32,38 +33,19 @@ func over(t *testing.T, socket string) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
 }
 
-// operation is one route of the OpenAPI document.
-type operation struct {
-	method, path string
-	ID           string `json:"operationId"`
-	Role         string `json:"x-weir-role"`
-}
-
 // operations returns all routes that the document has.
-func operations(t *testing.T, client *http.Client) []operation {
+func operations(t *testing.T, client *http.Client) []pagetest.Operation {
 	t.Helper()
 	resp, err := client.Get("http://weir/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	var doc struct {
-		Paths map[string]map[string]operation
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil {
+	document, err := io.ReadAll(resp.Body)
+	if err != nil {
 		t.Fatal(err)
 	}
-	var list []operation
-	for path, item := range doc.Paths {
-		for method, op := range item {
-			op.method, op.path = strings.ToUpper(method), path
-			list = append(list, op)
-		}
-	}
-	if len(list) < 10 {
-		t.Fatalf("only %d routes in the document", len(list))
-	}
-	return list
+	return pagetest.Operations(t, document)
 }
 
 // ask makes one request, reads the beginning of its answer, and lets it go.
@@ -109,28 +91,28 @@ func TestViewersChangeNothing(t *testing.T) {
 	client := over(t, api.ViewSocket(s.opts.Socket))
 	changing := 0
 	for _, op := range operations(t, client) {
-		paths := []string{op.path}
+		paths := []string{op.Path}
 		switch {
-		case op.Role == "view" && op.method == http.MethodGet:
-			if op.path == "/v1/workloads/{name}/classify" {
-				paths = []string{op.path + "?proto=udp&dst=10.0.0.2&dport=5060"}
+		case op.Role == "view" && op.Method == http.MethodGet:
+			if op.Path == "/v1/workloads/{name}/classify" {
+				paths = []string{op.Path + "?proto=udp&dst=10.0.0.2&dport=5060"}
 			}
-		case op.Role == "change" && op.method != http.MethodGet:
-			paths = append(paths, op.path+"?dry_run=true")
+		case op.Role == "change" && op.Method != http.MethodGet:
+			paths = append(paths, op.Path+"?dry_run=true")
 			changing++
 		default:
-			t.Errorf("%s %s needs role %q", op.method, op.path, op.Role)
+			t.Errorf("%s %s needs role %q", op.Method, op.Path, op.Role)
 		}
 		for _, path := range paths {
-			status, p := ask(t, client, op.method, path)
+			status, p := ask(t, client, op.Method, path)
 			if op.Role == "view" {
 				if status == http.StatusForbidden {
-					t.Errorf("%s %s: %d %+v", op.method, path, status, p)
+					t.Errorf("%s %s: %d %+v", op.Method, path, status, p)
 				}
 				continue
 			}
 			if status != http.StatusForbidden || p.Field != "role" || p.Value != "view" || !strings.Contains(p.Remedy, "group weir") {
-				t.Errorf("%s %s: %d %+v, want 403 with field, value and remedy", op.method, path, status, p)
+				t.Errorf("%s %s: %d %+v, want 403 with field, value and remedy", op.Method, path, status, p)
 			}
 		}
 	}

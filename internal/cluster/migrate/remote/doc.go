@@ -8,7 +8,7 @@
 //	POST /v1/migrate/do
 //	{"step":"freeze","order":{"move":"m-1","container":{...},"from":"a","to":"b",...}}
 //
-// A call is JSON of at most 4 MiB; package incoming takes much less of another node. Before
+// A call is JSON of at most 1 MiB; package incoming takes much less of another node. Before
 // the call of "receive" stands its length, and after it the part. The answer of "send" is the part;
 // how it ended is in a trailer. A definite answer of the callee (move.Error) has status 409.
 //

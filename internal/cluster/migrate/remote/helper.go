@@ -24,13 +24,17 @@ import (
 // Deadlines of the helper. A part may be as long as its container's memory and a pull as
 // long as its image, so what bounds them is that they must go on.
 const (
-	questionLimit = 2 * time.Minute  // facts, describe, lacking, copy, hold, release
-	stepLimit     = 30 * time.Minute // do
-	partLimit     = 6 * time.Hour    // send, receive
-	stalledLimit  = 5 * time.Minute  // without a byte of a part
+	questionLimit = 2 * time.Minute
+	stepLimit     = 30 * time.Minute
+	partLimit     = 6 * time.Hour
+	stalledLimit  = 5 * time.Minute // without a byte of a part
 	headerLimit   = 10 * time.Second
 	shutdownLimit = 5 * time.Second
 )
+
+// limits are the calls that a helper knows, each with the time that its answer may take.
+var limits = map[Verb]time.Duration{Facts: questionLimit, Describe: questionLimit, Lacking: questionLimit, Admit: questionLimit, Copy: questionLimit,
+	Hold: questionLimit, Release: questionLimit, Do: stepLimit, Send: partLimit, Receive: partLimit}
 
 // Helper answers calls with an engine. Root alone is answered, and gets what a guard
 // permits.
@@ -49,9 +53,7 @@ func NewHelper(e migrate.Engine, g Guard, idle time.Duration, log *slog.Logger) 
 // Serve answers until ctx ends, or until no client has called for the helper's idle time.
 func (h *Helper) Serve(ctx context.Context, ln net.Listener) error {
 	h.clock = newIdleClock(h.idle)
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+Path+"{verb}", h.serve)
-	srv := crowd.NewServer(mux, h.log, slog.LevelWarn)
+	srv := crowd.NewServer(h.Handler(), h.log, slog.LevelWarn)
 	srv.IdleTimeout, srv.ConnState = headerLimit, h.clock.note
 	srv.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan error, 1)
@@ -68,14 +70,21 @@ func (h *Helper) Serve(ctx context.Context, ln net.Listener) error {
 	return srv.Shutdown(end)
 }
 
+// Handler answers the calls of those who may connect.
+func (h *Helper) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+Path+"{verb}", h.serve)
+	return mux
+}
+
 func (h *Helper) serve(w http.ResponseWriter, r *http.Request) {
 	verb := Verb(r.PathValue("verb"))
-	limit := questionLimit
-	switch verb {
-	case Do:
-		limit = stepLimit
-	case Send, Receive:
-		limit = partLimit
+	limit, known := limits[verb]
+	if !known {
+		no := refused(fmt.Sprintf("no such call: %.40q", string(verb)))
+		h.log.Warn("call refused", "err", no)
+		Answer(w, nil, no)
+		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
@@ -119,7 +128,7 @@ func (h *Helper) invoke(ctx context.Context, verb Verb, in Call, rest io.Reader)
 		return found{id, running}, err
 	}
 	if in.Order == nil {
-		return nil, refused("a call without an order, or no such call: " + string(verb))
+		return nil, refused("a call without an order: " + string(verb))
 	}
 	switch verb {
 	case Lacking:

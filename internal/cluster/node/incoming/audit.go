@@ -49,9 +49,9 @@ func (s *Server) recorded(next http.HandlerFunc) http.HandlerFunc {
 }
 
 // shown returns the container and the move that an order or a grant is about, "" if
-// the manager did not sign it.
+// the manager did not sign it. The call itself has asked for the manager's newest key.
 func (s *Server) shown(sealed []byte, source string) (container, move string) {
-	e, err := s.opts.Members.Verify(sealed, wire.Orders.Of(source))
+	e, err := s.opts.Members.VerifyAtOnce(sealed, wire.Orders.Of(source))
 	if err != nil {
 		return "", ""
 	}

@@ -39,14 +39,19 @@ import (
 // volumes, networks and the registry come from the description whose hash is granted,
 // which this node examines by its own rules (cluster.accept).
 
+// Handler answers the calls of other nodes, over TLS alone.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+remote.Path+"{verb}", s.limited(s.recorded(s.serveMigrate)))
+	return mux
+}
+
 // serve answers other nodes until ctx ends.
 func (s *Server) serve(ctx context.Context, ln net.Listener) {
 	if ln == nil {
 		return
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+remote.Path+"{verb}", s.limited(s.recorded(s.serveMigrate)))
-	srv := crowd.NewServer(mux, s.log, slog.LevelWarn)
+	srv := crowd.NewServer(s.Handler(), s.log, slog.LevelWarn)
 	srv.ConnContext = pki.WithConnection
 	at := gate.Listen(ln)
 	cfg := gate.Guard(s.opts.Members.ServerTLS(), func(string, *x509.Certificate) bool { return true }) // the handshake takes no others

@@ -3,16 +3,20 @@
 package managerapi
 
 import (
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/base/audit"
 	"weir/internal/cluster/manager"
+	"weir/internal/face/server/page"
+	"weir/internal/face/server/page/pagetest"
+	"weir/internal/face/web"
 )
 
 // TestViewersChangeNothingAndSeeNoSecret walks all routes of a manager's API as one
@@ -44,42 +48,32 @@ func TestViewersChangeNothingAndSeeNoSecret(t *testing.T) {
 		return rec.Code, rec.Body.String()
 	}
 	_, body := ask("GET", "/openapi.json")
-	var doc struct {
-		Paths map[string]map[string]struct {
-			Role string `json:"x-weir-role"`
-		}
-	}
-	if err := json.Unmarshal([]byte(body), &doc); err != nil {
-		t.Fatal(err)
-	}
 	looks, changes, listed := 0, 0, false
-	for path, item := range doc.Paths {
-		for method, op := range item {
-			method, path := strings.ToUpper(method), strings.NewReplacer("{id}", secret.ID, "{name}", "gateway-7").Replace(path)
-			status, body := ask(method, path)
-			switch {
-			case op.Role == "view" && method == http.MethodGet:
-				looks++
-				listed = listed || strings.Contains(body, secret.ID)
-				for part := range strings.SplitSeq(secret.Token, ".") {
-					if len(part) > len(secret.ID) && strings.Contains(body, part) {
-						t.Errorf("%s shows the part %q of a token: %s", path, part, body)
-					}
+	for _, op := range pagetest.Operations(t, []byte(body)) {
+		method, path := op.Method, strings.NewReplacer("{id}", secret.ID, "{name}", "gateway-7").Replace(op.Path)
+		status, body := ask(method, path)
+		switch {
+		case op.Role == "view" && method == http.MethodGet:
+			looks++
+			listed = listed || strings.Contains(body, secret.ID)
+			for part := range strings.SplitSeq(secret.Token, ".") {
+				if len(part) > len(secret.ID) && strings.Contains(body, part) {
+					t.Errorf("%s shows the part %q of a token: %s", path, part, body)
 				}
-				if status == http.StatusForbidden {
-					t.Errorf("%s %s: %d %s", method, path, status, body)
-				}
-			case op.Role == "change" && method != http.MethodGet:
-				changes++
-				dry, dryBody := ask(method, path+"?dry_run=true")
-				for status, body := range map[int]string{status: body, dry: dryBody} {
-					if status != http.StatusForbidden || !strings.Contains(body, `"role"`) || !strings.Contains(body, "group weir") {
-						t.Errorf("%s %s: %d %s, want 403 with field and remedy", method, path, status, body)
-					}
-				}
-			default:
-				t.Errorf("%s %s needs role %q", method, path, op.Role)
 			}
+			if status == http.StatusForbidden {
+				t.Errorf("%s %s: %d %s", method, path, status, body)
+			}
+		case op.Role == "change" && method != http.MethodGet:
+			changes++
+			dry, dryBody := ask(method, path+"?dry_run=true")
+			for status, body := range map[int]string{status: body, dry: dryBody} {
+				if status != http.StatusForbidden || !strings.Contains(body, `"role"`) || !strings.Contains(body, "group weir") {
+					t.Errorf("%s %s: %d %s, want 403 with field and remedy", method, path, status, body)
+				}
+			}
+		default:
+			t.Errorf("%s %s needs role %q", method, path, op.Role)
 		}
 	}
 	if looks < 6 || changes < 5 || !listed {
@@ -88,4 +82,17 @@ func TestViewersChangeNothingAndSeeNoSecret(t *testing.T) {
 	if tokens, err := m.Tokens(t.Context()); err != nil || len(tokens) != 2 {
 		t.Errorf("tokens are %+v, %v", tokens, err)
 	}
+}
+
+// TestWhatRefusalsCost: a request that is refused because of who asks costs little, on every
+// route of the manager's view socket and of its page, and none of its body is read.
+func TestWhatRefusalsCost(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	log := audit.New(filepath.Join(t.TempDir(), "audit.log"), quiet)
+	defer log.Close()
+	a := New(newFake(3), log, quiet)
+	p := page.New(a, page.Options{Config: page.Config{Listen: []string{"127.0.0.1:0"}, Key: filepath.Join(t.TempDir(), "web.key")}, Program: web.Manager})
+	p.Listen()
+	defer p.Close()
+	pagetest.WhatRefusalsCost(t, a.Reading("/run/weir/manager.sock", "weir"), p.Handler())
 }
