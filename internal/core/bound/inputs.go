@@ -59,7 +59,7 @@ func Inputs() []Input {
 			[]string{"cluster/migrate/docker/archive/archive.go Survey"}, []string{"cluster/migrate/docker/archive FuzzSurvey"}},
 		{"a request to the manager's registry; a manifest in it", "a node of the cluster", Manifest, 0, "4 uploads of a node at once",
 			[]string{"cluster/migrate/registry/serve.go Serve"}, []string{"cluster/migrate/registry FuzzRequests"}},
-		{"a message of Open vSwitch's database", "the switch", Database, DatabaseLevels, "100000 rows",
+		{"a message of Open vSwitch's database", "the switch", Database, DatabaseLevels, "174762 values in one; 100000 rows of 32 MiB together",
 			[]string{"host/sdn/ovsdb/frame.go add"}, []string{"host/sdn/ovsdb FuzzFrame", "host/sdn/ovsdb FuzzDatabase"}},
 		{"an OpenFlow message", "the switch", Policy, 0, "64 MiB in one answer",
 			[]string{"host/sdn/openflow/conn.go multipart"}, []string{"host/sdn/openflow FuzzMessages", "host/sdn/openflow FuzzSwitch", "host/sdn/openflow FuzzDecode"}},

@@ -63,23 +63,45 @@ type tables struct {
 	Interface map[string]interfaceRow
 	QoS       map[string]qosRow
 	Queue     map[string]queueRow
+
+	sizes map[tableRow]int // bytes that each row's text has
+	text  int              // of all rows together
 }
 
-// changes are rows as they are after a transaction; nil has been deleted.
-type changes[R any] map[string]struct {
-	New *R `json:"new"`
+// tableRow names a row, by its UUID.
+type tableRow struct{ table, id string }
+
+// changes are rows as they are after a transaction.
+type changes[R any] map[string]change[R]
+
+// change is a row with the length of its text; nil has been deleted.
+type change[R any] struct {
+	row  *R
+	size int
 }
 
-func (c changes[R]) apply(rows *map[string]R) {
+func (c *change[R]) UnmarshalJSON(text []byte) error {
+	c.size = len(text)
+	return json.Unmarshal(text, &struct {
+		New **R `json:"new"`
+	}{&c.row})
+}
+
+// follow makes changes to the rows of a table.
+func follow[R any](t *tables, table string, rows *map[string]R, all changes[R]) {
 	if *rows == nil {
 		*rows = map[string]R{}
 	}
-	for id, change := range c {
-		if change.New == nil {
+	for id, change := range all {
+		at := tableRow{table, id}
+		t.text -= t.sizes[at]
+		delete(t.sizes, at)
+		if change.row == nil {
 			delete(*rows, id)
-		} else {
-			(*rows)[id] = *change.New
+			continue
 		}
+		(*rows)[id], t.sizes[at] = *change.row, len(id)+change.size
+		t.text += t.sizes[at]
 	}
 }
 
@@ -95,13 +117,19 @@ func (t *tables) apply(text json.RawMessage) error {
 	if err := json.Unmarshal(text, &u); err != nil {
 		return fmt.Errorf("rows of the database: %w", err)
 	}
-	u.Bridge.apply(&t.Bridge)
-	u.Port.apply(&t.Port)
-	u.Interface.apply(&t.Interface)
-	u.QoS.apply(&t.QoS)
-	u.Queue.apply(&t.Queue)
-	if len(t.Bridge)+len(t.Port)+len(t.Interface)+len(t.QoS)+len(t.Queue) > maxRows {
+	if t.sizes == nil {
+		t.sizes = map[tableRow]int{}
+	}
+	follow(t, "Bridge", &t.Bridge, u.Bridge)
+	follow(t, "Port", &t.Port, u.Port)
+	follow(t, "Interface", &t.Interface, u.Interface)
+	follow(t, "QoS", &t.QoS, u.QoS)
+	follow(t, "Queue", &t.Queue, u.Queue)
+	if len(t.sizes) > maxRows {
 		return fmt.Errorf("more than %d rows", maxRows)
+	}
+	if t.text > maxText {
+		return fmt.Errorf("rows of more than %d MB", maxText>>20)
 	}
 	return nil
 }
@@ -181,17 +209,21 @@ func (c *Conn) Snapshot() (Content, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, whole := c.rows.assemble()
-	if !whole {
-		return Content{}, c.failed(errors.New("its rows refer to rows that are not there"))
+	s, err := c.rows.assemble()
+	if err != nil {
+		return Content{}, c.failed(err)
 	}
 	return s, nil
 }
 
-// assemble follows the references between rows, and says whether all lead somewhere, as in a
-// database that is in order.
-func (t *tables) assemble() (s Content, whole bool) {
-	whole = true
+// errDangling is the error of tables that lack a row.
+var errDangling = errors.New("its rows refer to rows that are not there")
+
+// assemble follows the references between rows. All lead somewhere in a database that is in
+// order. A row that many others refer to, such as a port in many bridges, counts for each of them:
+// a short text has references without measure otherwise.
+func (t *tables) assemble() (s Content, err error) {
+	whole, followed := true, 0
 	s.QoS = map[string]*QoS{}
 	for id, r := range t.QoS {
 		s.QoS[id] = t.qos(id, r)
@@ -205,6 +237,9 @@ func (t *tables) assemble() (s Content, whole bool) {
 			if !ok {
 				whole = false
 				continue
+			}
+			if followed += 1 + len(r.Interfaces); followed > maxRows {
+				return Content{}, fmt.Errorf("its bridges and ports refer to more than %d rows", maxRows)
 			}
 			port := Port{UUID: string(id), Bridge: b.Name, Name: r.Name}
 			for _, id := range r.Interfaces {
@@ -230,7 +265,10 @@ func (t *tables) assemble() (s Content, whole bool) {
 		}
 	}
 	slices.SortFunc(s.Orphans, func(a, b QoS) int { return cmp.Compare(a.UUID, b.UUID) })
-	return s, whole
+	if !whole {
+		return Content{}, errDangling
+	}
+	return s, nil
 }
 
 // qos returns a row with its queues.

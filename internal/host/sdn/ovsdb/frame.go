@@ -9,11 +9,14 @@ import (
 	"weir/internal/core/bound"
 )
 
-// Bounds of a database's messages. Open vSwitch's own with 1,000 ports sends 2 MB.
+// Bounds of a database's messages. Open vSwitch's own with 1,000 ports sends 2 MB, with a value in
+// some 25 bytes. A value of two bytes, such as "1,", takes a hundred bytes of memory.
 const (
 	maxMessage = bound.Database       // bytes of one message
 	maxDepth   = bound.DatabaseLevels // of its arrays and objects
-	maxRows    = 100000               // of all tables together
+	maxValues  = maxMessage / 48      // in them
+	maxRows    = 100000               // of all tables together, and of what bridges refer to
+	maxText    = 4 * maxMessage       // bytes of all rows together
 )
 
 // messages hands over each message as soon as it is whole, and ends with the first error: of
@@ -53,6 +56,7 @@ func messages(from io.Reader, take func(text []byte) error) error {
 // ends shows by its brackets.
 type frame struct {
 	size, depth   int
+	values        int
 	quoted, escap bool
 }
 
@@ -70,6 +74,10 @@ func (f *frame) add(b []byte) (used int, ended bool, err error) {
 			f.escap, f.quoted = c == '\\', c != '"'
 		case c == '"':
 			f.quoted = true
+		case c == ',':
+			if f.values++; f.values > maxValues {
+				return 0, false, fmt.Errorf("message with more than %d values", maxValues)
+			}
 		case c == '{' || c == '[':
 			if f.depth++; f.depth > maxDepth {
 				return 0, false, fmt.Errorf("message with more than %d levels", maxDepth)

@@ -22,9 +22,9 @@ func example() *tables {
 }
 
 func TestAssemble(t *testing.T) {
-	s, whole := example().assemble()
-	if !whole || len(s.Bridges) != 2 || s.Bridges[0].Name != "s1" || len(s.QoS) != 4 {
-		t.Fatalf("whole %v: %+v", whole, s)
+	s, err := example().assemble()
+	if err != nil || len(s.Bridges) != 2 || s.Bridges[0].Name != "s1" || len(s.QoS) != 4 {
+		t.Fatalf("%v: %+v", err, s)
 	}
 	if len(s.Orphans) != 1 || s.Orphans[0].UUID != "q3" {
 		t.Errorf("orphans %+v", s.Orphans)
@@ -53,7 +53,7 @@ func TestDanglingReference(t *testing.T) {
 	} {
 		rows := example()
 		lose(rows)
-		if _, whole := rows.assemble(); whole {
+		if _, err := rows.assemble(); err == nil {
 			t.Errorf("without a row of %s it is taken for whole", name)
 		}
 	}

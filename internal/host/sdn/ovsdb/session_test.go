@@ -119,12 +119,19 @@ func TestHostileDatabase(t *testing.T) {
 	}{
 		{"a string without end", "message of more than 8 MB", repeat(`{"id":null,"method":"update","params":["`, "x")},
 		{"blanks without end", "message of more than 8 MB", repeat("", " ")},
-		{"numbers without end", "message of more than 8 MB", repeat(`{"id":null,"method":"echo","params":[1`, ",1")},
+		{"numbers without end", "message with more than 174762 values", repeat(`{"id":null,"method":"echo","params":[1`, ",1")},
 		{"levels without end", "more than 64 levels", repeat("", "[")},
 		{"neither request nor answer", "neither a request nor an answer", func(w io.Writer) { _, _ = io.WriteString(w, `{"id":null,"params":[]}`) }},
 		{"answer with a name for an id", "neither a request nor an answer", func(w io.Writer) { _, _ = io.WriteString(w, `{"id":"x","result":7}`) }},
 		{"no message", "no message of a database", func(w io.Writer) { _, _ = io.WriteString(w, `["hello"]`) }},
 		{"rows without end", "more than 100000 rows", rows},
+		{"long rows without end", "rows of more than 32 MB", func(w io.Writer) {
+			long := strings.Repeat("x", maxMessage/2)
+			var err error
+			for n := 0; err == nil; n++ {
+				_, err = fmt.Fprintf(w, `{"id":null,"method":"update","params":[null,{"Queue":{"%d":{"new":{"other_config":["map",[["a","%s"]]]}}}}]}`, n, long)
+			}
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c, err := connect(t, serve(t, oneBridge, test.after), 60*time.Second)
@@ -214,4 +221,75 @@ func FuzzDatabase(f *testing.F) {
 			_, _ = c.rows.assemble()
 		})
 	})
+}
+
+// TestMessagesOfManyValues: what costs most of a message with as many values as it may have takes
+// no more memory than an input may, whatever their kind.
+func TestMessagesOfManyValues(t *testing.T) {
+	for name, shape := range map[string][3]string{
+		"numbers":    {`{"Queue":{"x":{"new":{"dscp":[`, `1`, `]}}}}`},
+		"a set":      {`{"Queue":{"x":{"new":{"dscp":["set",[`, `1`, `]]}}}}`},
+		"a map":      {`{"Queue":{"x":{"new":{"other_config":["map",[`, `["",""]`, `]]}}}}`},
+		"no pairs":   {`{"Queue":{"x":{"new":{"other_config":["map",[`, `[]`, `]]}}}}`},
+		"references": {`{"Bridge":{"x":{"new":{"ports":["set",[`, `["uuid",""]`, `]]}}}}`},
+		"strings":    {`{"Queue":{"x":{"new":{"other_config":["map",[["a","` + strings.Repeat("x", maxMessage/2), ``, `"]]]}}}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			unit := shape[1] + ","
+			times := maxValues/strings.Count(unit, ",") - 8
+			text := `{"id":null,"method":"update","params":[null,` + shape[0] + strings.Repeat(unit, times) + shape[1] + shape[2] + `]}`
+			cost := boundtest.Measure(func() {
+				c := &Conn{changed: make(chan struct{}, 1)}
+				c.session = &session{update: c.update}
+				if err := messages(strings.NewReader(text), c.session.take); err == nil {
+					t.Fatal("reads on behind the end")
+				}
+				_, _ = c.rows.assemble()
+			})
+			t.Logf("%d MB, %v", cost.Bytes>>20, cost.CPU)
+			if cost.Bytes > bound.Memory {
+				t.Errorf("%d bytes of %s allocate %d MB, %d are the most", len(text), name, cost.Bytes>>20, bound.Memory>>20)
+			}
+		})
+	}
+}
+
+// TestReferencesDoNotMultiply: one port with many interfaces, in many places of a bridge, is not
+// taken apart for each of them. 52 KB stood for 4 million interfaces.
+func TestReferencesDoNotMultiply(t *testing.T) {
+	many := func(id string) string {
+		return `["set",[` + strings.TrimSuffix(strings.Repeat(`["uuid","`+id+`"],`, 2000), ",") + `]]`
+	}
+	var rows tables
+	err := rows.apply([]byte(`{"Bridge":{"b":{"new":{"name":"s1","ports":` + many("p") + `}}},"Port":{"p":{"new":{"interfaces":` +
+		many("i") + `}}},"Interface":{"i":{"new":{"name":"up0"}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	boundtest.Hold(t, func() { _, err = rows.assemble() })
+	if err == nil || !strings.Contains(err.Error(), "more than 100000 rows") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestTextOfRows: what was deleted and what was replaced counts no more.
+func TestTextOfRows(t *testing.T) {
+	var rows tables
+	for _, step := range []struct {
+		change string
+		bytes  int
+	}{
+		{`{"Queue":{"1":{"new":{"dscp":46}}}}`, 1 + 19},
+		{`{"QoS":{"1":{"new":{}}}}`, 1 + 19 + 1 + 10},
+		{`{"Queue":{"1":{"old":{},"new":{}}}}`, 1 + 19 + 1 + 10},
+		{`{"Queue":{"1":{"old":{},"new":null},"2":{"old":{}}}}`, 1 + 10},
+		{`{"QoS":{"1":{"old":{}}}}`, 0},
+	} {
+		if err := rows.apply([]byte(step.change)); err != nil || rows.text != step.bytes {
+			t.Errorf("after %s %d bytes count, %v; want %d", step.change, rows.text, err, step.bytes)
+		}
+	}
+	if left := len(rows.sizes) + len(rows.Queue) + len(rows.QoS); left != 0 {
+		t.Errorf("%d are left", left)
+	}
 }

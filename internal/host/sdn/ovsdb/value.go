@@ -51,32 +51,41 @@ func (d *dictionary[K, V]) UnmarshalJSON(text []byte) error {
 	if !ok {
 		return errors.New("no map")
 	}
-	var entries [][2]json.RawMessage
+	var entries []entry[K, V]
 	if err := json.Unmarshal(list, &entries); err != nil {
 		return err
 	}
 	*d = make(dictionary[K, V], len(entries))
 	for _, e := range entries {
-		var (
-			key   K
-			value V
-		)
-		if err := errors.Join(json.Unmarshal(e[0], &key), json.Unmarshal(e[1], &value)); err != nil {
-			return err
-		}
-		(*d)[key] = value
+		(*d)[e.key] = e.value
+	}
+	return nil
+}
+
+// entry is one of a map.
+type entry[K cmp.Ordered, V any] struct {
+	key   K
+	value V
+}
+
+func (e *entry[K, V]) UnmarshalJSON(text []byte) error {
+	pair := [2]any{&e.key, &e.value}
+	if err := json.Unmarshal(text, &pair); err != nil {
+		return err
+	}
+	if pair[1] == nil {
+		return errors.New("no entry of a map")
 	}
 	return nil
 }
 
 // tagged returns what stands behind the tag of a value.
 func tagged(text []byte, tag string) (json.RawMessage, bool) {
-	var pair []json.RawMessage
-	if json.Unmarshal(text, &pair) != nil || len(pair) != 2 {
+	var pair [3]json.RawMessage // of more the rest is passed over
+	if json.Unmarshal(text, &pair) != nil || pair[1] == nil || pair[2] != nil {
 		return nil, false
 	}
-	var got string
-	return pair[1], json.Unmarshal(pair[0], &got) == nil && got == tag
+	return pair[1], string(pair[0]) == `"`+tag+`"`
 }
 
 // row writes a reference to a row that is there.
