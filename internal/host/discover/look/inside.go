@@ -136,7 +136,7 @@ func (k kernel) end(nsid int, device paths.Device, former end, quiet bool) (m me
 
 // interfaces returns the devices of a namespace, but lo.
 func (k kernel) interfaces(nsid int, list []entry) (inside []paths.Interface, beyond []int) {
-	own := noNsid
+	own, out := noNsid, map[int]bool{} // by the number of a namespace
 	for _, e := range list {
 		in := paths.Interface{Device: e.Device}
 		if in.Index == loopback {
@@ -149,7 +149,12 @@ func (k kernel) interfaces(nsid int, list []entry) (inside []paths.Interface, be
 			to := e.nsid
 			in.Host = to == own
 			if !in.Host && (in.Kind == "veth" || in.Kind == "netkit") {
-				in.Out, beyond = k.leadsOut(to, nsid), append(beyond, to)
+				leads, known := out[to]
+				if !known { // many pairs may lead into the same one
+					leads, beyond = k.leadsOut(to, nsid), append(beyond, to)
+					out[to] = leads
+				}
+				in.Out = leads
 			}
 		}
 		inside = append(inside, in)
