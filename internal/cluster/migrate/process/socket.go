@@ -5,8 +5,10 @@ package process
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,10 +37,35 @@ func EachSocket(pid int, f func(fd int) error) error {
 			continue
 		}
 		err = f(fd)
-		_ = unix.Close(fd)
+		closeSocket(fd)
 		if err != nil {
 			return fmt.Errorf("process %d: descriptor %d: %w", pid, n, err)
 		}
 	}
 	return nil
+}
+
+// impatience is how long a close may wait.
+const impatience = 100 * time.Millisecond
+
+// closeSocket closes a socket of another process. If that has closed it meanwhile, or has ended,
+// this is the socket's last close, which waits until what was written is sent, for as long as the
+// process has said (SO_LINGER), or until a signal comes. SIGURG means nothing to a Go program that
+// its runtime has not sent.
+func closeSocket(fd int) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	thread, closed := unix.Gettid(), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-closed:
+				return
+			case <-time.After(impatience):
+				_ = unix.Tgkill(os.Getpid(), thread, unix.SIGURG)
+			}
+		}
+	}()
+	_ = unix.Close(fd)
+	close(closed)
 }
