@@ -11,7 +11,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -106,6 +105,16 @@ func CPUFlags() []string {
 	return nil
 }
 
+// Bounds of what is looked at of a container, whose processes choose the number of all of these.
+// What is beyond does not count.
+const (
+	mostLevels    = 256   // of folders in each other: each has a descriptor, and its own way down
+	mostEntries   = 1024  // of a folder that are read at once
+	mostProcesses = 32768 // pid_max of most hosts
+	mostSockets   = 1024  // that are returned
+	longestLine   = 64 << 10
+)
+
 // FolderSize returns how much a folder's files hold, in bytes. A file that cannot be
 // read does not count, nor does the target of a link that is swapped in meanwhile.
 func FolderSize(folder string) (size int64) {
@@ -114,16 +123,74 @@ func FolderSize(folder string) (size int64) {
 		return 0
 	}
 	defer root.Close()
-	_ = fs.WalkDir(root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+	return sizeBelow(root, mostLevels)
+}
+
+func sizeBelow(root *os.Root, levels int) (size int64) {
+	folder, err := root.Open(".")
+	if err != nil {
+		return 0
+	}
+	_ = eachName(folder, func(name string) error {
+		info, err := root.Lstat(name)
+		switch {
+		case err != nil: // it has just been removed
+		case info.Mode().IsRegular():
 			size += info.Size()
+		case info.IsDir() && levels > 1:
+			if below, err := root.OpenRoot(name); err == nil {
+				size += sizeBelow(below, levels-1)
+				below.Close()
+			}
 		}
 		return nil
 	})
 	return size
+}
+
+// eachName calls f with the name of each file in a folder, and closes it.
+func eachName(folder *os.File, f func(name string) error) error {
+	defer folder.Close()
+	for {
+		names, err := folder.Readdirnames(mostEntries)
+		for _, name := range names {
+			if err := f(name); err != nil {
+				return err
+			}
+		}
+		if err != nil { // io.EOF, or the process of a folder of /proc has ended
+			return nil
+		}
+	}
+}
+
+// eachDescriptor calls f with each open file of a process: its number, and what it leads to.
+func eachDescriptor(pid int, f func(number, to string) error) error {
+	folder, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return nil // it has just ended
+	}
+	return eachName(folder, func(name string) error {
+		to, err := os.Readlink(folder.Name() + "/" + name)
+		if err != nil {
+			return nil // it has just been closed
+		}
+		return f(name, to)
+	})
+}
+
+// eachLine calls f with each line of a file, without its end. f may not keep it. A file that is not
+// there, or is not any more, has none.
+func eachLine(path string, f func(line []byte)) {
+	file, err := os.Open(path)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	for lines.Buffer(nil, longestLine); lines.Scan(); {
+		f(lines.Bytes())
+	}
 }
 
 // Memory returns how much memory a checkpoint of a process and its descendants has
@@ -148,7 +215,7 @@ func Memory(init int) (size int64) {
 // Descendants returns the processes below a process, itself first.
 func Descendants(init int) []int {
 	list := []int{init}
-	for i := 0; i < len(list); i++ {
+	for i := 0; i < len(list) && len(list) < mostProcesses; i++ {
 		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", list[i]))
 		for _, file := range tasks {
 			text, _ := os.ReadFile(file) // it may have just ended
@@ -159,7 +226,7 @@ func Descendants(init int) []int {
 			}
 		}
 	}
-	return list
+	return list[:min(len(list), mostProcesses)]
 }
 
 // States of a socket in /proc/net, in hexadecimal.
@@ -181,6 +248,7 @@ func Sockets(pid, host int) (connections []migrate.Connection, bound []string) {
 			return
 		}
 		switch {
+		case len(connections)+len(bound) == mostSockets:
 		case s.tcp && s.state == tcpEstablished && s.remote.Addr() != s.local.Addr() && own == nil:
 			connections = append(connections, migrate.Connection{Local: s.local.String(), Remote: s.remote.String()})
 		case (!s.tcp || s.state == tcpListen) && !s.local.Addr().IsUnspecified() && !s.local.Addr().IsMulticast():
@@ -198,15 +266,17 @@ func HostConnections(init, host int) (list []migrate.PreflightFinding) {
 	if own == nil {
 		return nil
 	}
-	var found []socketLine
+	found, first := 0, socketLine{}
 	eachSocket(init, func(s socketLine) {
 		if s.tcp && s.state != tcpListen && s.state != tcpClose && s.state != tcpTimeWait && own[s.inode] {
-			found = append(found, s)
+			if found++; found == 1 {
+				first = s
+			}
 		}
 	})
-	if len(found) > 0 {
+	if found > 0 {
 		list = append(list, migrate.PreflightFinding{Code: "host-network", Refuses: true,
-			Msg:    fmt.Sprintf("it is in the network of its host and has %d TCP connections there, such as %s with %s, which would be cut off", len(found), found[0].local, found[0].remote),
+			Msg:    fmt.Sprintf("it is in the network of its host and has %d TCP connections there, such as %s with %s, which would be cut off", found, first.local, first.remote),
 			Remedy: "wait until they end, or start it in a network of its own"})
 	}
 	return list
@@ -220,13 +290,12 @@ func owned(init, host int) map[string]bool {
 	}
 	list := map[string]bool{}
 	for _, pid := range Descendants(init) {
-		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is a good one
-		for _, file := range files {
-			to, _ := os.Readlink(file) // it may have just been closed
+		_ = eachDescriptor(pid, func(_, to string) error {
 			if inode, ok := strings.CutPrefix(to, "socket:["); ok {
 				list[strings.TrimSuffix(inode, "]")] = true
 			}
-		}
+			return nil
+		})
 	}
 	return list
 }
@@ -242,14 +311,10 @@ type socketLine struct {
 // eachSocket calls f for each TCP and UDP socket in a process's network namespace.
 func eachSocket(pid int, f func(socketLine)) {
 	for _, file := range []string{"tcp", "tcp6", "udp", "udp6"} {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, file))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(text)) {
-			fields := strings.Fields(line)
+		eachLine(fmt.Sprintf("/proc/%d/net/%s", pid, file), func(line []byte) {
+			fields := strings.Fields(string(line))
 			if len(fields) < 10 {
-				continue
+				return
 			}
 			s := socketLine{tcp: strings.HasPrefix(file, "tcp"), protocol: strings.TrimSuffix(file, "6"), state: fields[3], inode: fields[9]}
 			var errLocal, errRemote error
@@ -258,7 +323,7 @@ func eachSocket(pid int, f func(socketLine)) {
 			if errors.Join(errLocal, errRemote) == nil {
 				f(s)
 			}
-		}
+		})
 	}
 }
 

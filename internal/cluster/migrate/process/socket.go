@@ -16,33 +16,27 @@ import (
 // EachSocket calls f with a descriptor of each socket of a process. Sockets that cannot be had,
 // since they have just been closed or a right is missing, are left out.
 func EachSocket(pid int, f func(fd int) error) error {
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
-	list, err := os.ReadDir(dir)
+	handle, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return nil // it has just ended
 	}
-	handle, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return nil
-	}
 	defer unix.Close(handle)
-	for _, entry := range list {
-		to, err := os.Readlink(dir + "/" + entry.Name())
-		n, errNumber := strconv.Atoi(entry.Name())
-		if err != nil || errNumber != nil || !strings.HasPrefix(to, "socket:") {
-			continue
+	return eachDescriptor(pid, func(number, to string) error {
+		n, err := strconv.Atoi(number)
+		if err != nil || !strings.HasPrefix(to, "socket:") {
+			return nil
 		}
 		fd, err := unix.PidfdGetfd(handle, n, 0)
 		if err != nil {
-			continue
+			return nil
 		}
 		err = f(fd)
 		closeSocket(fd)
 		if err != nil {
 			return fmt.Errorf("process %d: descriptor %d: %w", pid, n, err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // impatience is how long a close may wait.

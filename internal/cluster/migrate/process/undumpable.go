@@ -3,6 +3,7 @@
 package process
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -60,13 +61,7 @@ const ioUringRemedy = "start the program without io_uring (most have a setting),
 
 // undumpableFiles looks at what a process has open.
 func undumpableFiles(pid int, add adder) {
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
-	list, _ := os.ReadDir(dir) // it may have just ended
-	for _, entry := range list {
-		to, err := os.Readlink(dir + "/" + entry.Name())
-		if err != nil {
-			continue
-		}
+	_ = eachDescriptor(pid, func(number, to string) error {
 		if name, ok := strings.CutPrefix(to, "anon_inode:"); ok {
 			switch name = strings.Trim(name, "[]"); {
 			case name == "io_uring":
@@ -74,16 +69,17 @@ func undumpableFiles(pid int, add adder) {
 			case !slices.Contains(dumpable, name):
 				add("descriptor", pid, "start it without", "has a descriptor of kind %q", name)
 			}
-			continue
+			return nil
 		}
 		var st unix.Stat_t
-		if !strings.HasPrefix(to, "/") || unix.Stat(dir+"/"+entry.Name(), &st) != nil {
-			continue
+		if !strings.HasPrefix(to, "/") || unix.Stat(fmt.Sprintf("/proc/%d/fd/%s", pid, number), &st) != nil {
+			return nil
 		}
 		if kind := st.Mode & unix.S_IFMT; kind == unix.S_IFBLK || kind == unix.S_IFCHR && !plainDevice(st.Rdev) {
 			add("device-open", pid, "start it without the device", "has the device %s open", to)
 		}
-	}
+		return nil
+	}) // f returns no error
 }
 
 // plainDevice reports whether CRIU can dump a character device.
@@ -99,17 +95,16 @@ func plainDevice(device uint64) bool {
 
 // undumpableMemory looks at what a process has mapped: rings stay when their descriptor is closed.
 func undumpableMemory(pid int, add adder) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid)) // it may have just ended
-	for line := range strings.Lines(string(text)) {
+	eachLine(fmt.Sprintf("/proc/%d/maps", pid), func(line []byte) {
 		switch {
-		case strings.Contains(line, "anon_inode:[io_uring]"):
+		case bytes.Contains(line, []byte("anon_inode:[io_uring]")):
 			add("io-uring", pid, ioUringRemedy, "uses io_uring")
-		case strings.Contains(line, "anon_inode:[perf_event]"):
+		case bytes.Contains(line, []byte("anon_inode:[perf_event]")):
 			add("descriptor", pid, "start it without", "has mapped events of perf")
-		case strings.Contains(line, "/secretmem (deleted)"):
+		case bytes.Contains(line, []byte("/secretmem (deleted)")):
 			add("secret-memory", pid, "start it without", "has secret memory (memfd_secret)")
 		}
-	}
+	})
 }
 
 // undumpableSockets looks at the kinds of a process's sockets.
