@@ -19,6 +19,7 @@ import (
 	"weir/internal/base/cgroup"
 	"weir/internal/base/retry"
 	"weir/internal/core/workload"
+	"weir/internal/host/discover/capable"
 	"weir/internal/host/discover/engine"
 	"weir/internal/host/discover/unheard"
 	"weir/internal/host/discover/within"
@@ -437,7 +438,7 @@ func (w *dockerRun) sockets(c *record) (cgroups []string, reach string) {
 	if !c.looked {
 		c.sockets, _ = w.cgroup(c, "")
 		c.reach = ""
-		if c.confirmed && hostAdmin(w.proc, c.Pid) { // before, it is the runtime's process
+		if c.confirmed && capable.HostAdmin(w.proc, c.Pid) { // before, it is the runtime's process
 			c.reach = reaching
 		}
 		c.looked = true
@@ -474,11 +475,11 @@ func (w *dockerRun) otherDevices(c *record, veths bool) (cgroups []string, note 
 	switch {
 	case why != "":
 		note = why
-		if c.Mode == "none" && hostAdmin(w.proc, c.Pid) {
+		if c.Mode == "none" && capable.HostAdmin(w.proc, c.Pid) {
 			note += "; " + reaching
 		}
 	case len(cgroups) == 0:
-	case netAdmin(w.proc, c.Pid):
+	case capable.NetAdmin(w.proc, c.Pid):
 		note = unheld(network)
 	case network == noDevice:
 		note = noDevice + bySockets

@@ -61,3 +61,17 @@ func noteForKinds(mode string, kinds []within.Device) string {
 	}
 	return ""
 }
+
+// unheld is what is not held of a workload that is known by its cgroup: a packet that it
+// forwards, from a namespace that it makes inside its own, has no socket to know it by. Only a
+// workload with CAP_NET_ADMIN and a device of its own can forward.
+func unheld(network string) string {
+	return fmt.Sprintf("%s and it has CAP_NET_ADMIN: packets that it forwards or redirects count as the host's, or as another workload's; "+
+		"take the capability from it, or give it a network with veths", network)
+}
+
+// reaching is what is not held of a workload with veths that has CAP_NET_ADMIN in the host's
+// user namespace: the kernel lets it make a macvlan on a device of another network namespace
+// whose user namespace is the same (IFLA_LINK_NETNSID). Packets of its sockets count as its own.
+const reaching = "it has CAP_NET_ADMIN without a user namespace of its own, and so over the devices of the host: packets that it forwards or redirects " +
+	"by a device that it makes there count as the host's, or as another workload's; take the capability from it, or give it a user namespace"

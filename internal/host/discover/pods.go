@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/base/cgroup"
 	"weir/internal/core/workload"
+	"weir/internal/host/discover/capable"
 	"weir/internal/host/discover/within"
 )
 
@@ -33,6 +34,14 @@ type Pods struct {
 	seen map[string]fileID // what was at the path of a cgroup the last time
 	// stacked has what was found inside the namespaces of pods, by their workloads' names.
 	stacked map[string]inside
+	// admins are the pods of which a process was found to have CAP_NET_ADMIN, in its namespace
+	// or over the host's, by their workloads' names.
+	admins map[string]admin
+}
+
+type admin struct {
+	pod  Pod
+	host bool
 }
 
 // inside is what a pod's namespace has that no veth of the host's shows.
@@ -52,7 +61,7 @@ type Pod struct {
 func NewPods(log *slog.Logger, links *Links) *Pods { return newPods(log, links, cgroup.Read) }
 
 func newPods(log *slog.Logger, links linkTable, read func() cgroup.Hierarchy) *Pods {
-	return &Pods{log: log, links: links, read: read, kinds: within.Devices, poke: make(chan struct{}, 1), pods: map[string]Pod{}, seen: map[string]fileID{}, stacked: map[string]inside{}}
+	return &Pods{log: log, links: links, read: read, kinds: within.Devices, poke: make(chan struct{}, 1), pods: map[string]Pod{}, seen: map[string]fileID{}, stacked: map[string]inside{}, admins: map[string]admin{}}
 }
 
 // Name returns "pod".
@@ -78,6 +87,7 @@ func (p *Pods) Remove(name string) error {
 	}
 	delete(p.pods, name)
 	delete(p.stacked, name)
+	delete(p.admins, name)
 	poke(p.poke)
 	return nil
 }
@@ -135,7 +145,7 @@ func (p *Pods) list() (list []Workload, paths []string) {
 				}
 				if device != "" {
 					paths = append(paths, filepath.Join(full, "container")) // whose processes may have more
-					if w.Note == "" && anyOf("/proc", full, netAdmin) {
+					if w.Note == "" && p.administers(name, pod, full, false) {
 						w.Note = unheld(onHostDevice(device))
 					}
 				}
@@ -144,7 +154,7 @@ func (p *Pods) list() (list []Workload, paths []string) {
 		if pod.Cgroup != "" && h.Root != "" && len(w.Devices) > 0 && device == "" && cgroup.TooDeep(h.Root, below(h.Root, pod.Cgroup)) == "" {
 			full := below(h.Root, pod.Cgroup)
 			paths = append(paths, full, filepath.Join(full, "container"))
-			if w.Sockets = s.present(full); anyOf("/proc", full, hostAdmin) {
+			if w.Sockets = s.present(full); p.administers(name, pod, full, true) {
 				w.Note = reaching
 			}
 		}
@@ -154,6 +164,24 @@ func (p *Pods) list() (list []Workload, paths []string) {
 		poke(p.poke)
 	}
 	return list, paths
+}
+
+// administers reports whether a process of a pod may have CAP_NET_ADMIN, in the host's user
+// namespace or in any. Once one was found it stays so: not all of many are looked at each time.
+func (p *Pods) administers(name string, pod Pod, folder string, host bool) bool {
+	found := admin{pod, host}
+	if p.admins[name] == found {
+		return true
+	}
+	is := capable.NetAdmin
+	if host {
+		is = capable.HostAdmin
+	}
+	if !capable.AnyOf("/proc", folder, is) {
+		return false
+	}
+	p.admins[name] = found
+	return true
 }
 
 // beside returns the name of a stacked device in a pod's namespace, "" if there is none. A pod

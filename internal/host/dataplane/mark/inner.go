@@ -5,21 +5,18 @@ package mark
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netns"
 
+	"weir/internal/base/cgroup"
 	"weir/internal/base/nsthread"
 	"weir/internal/core/plan"
 	"weir/internal/host/dataplane"
@@ -98,7 +95,7 @@ func (i inner) namespaces(state plan.State) map[int]string {
 			continue
 		}
 		for _, pid := range processesIn(port.Cgroup) {
-			path := nsthread.PathOf("/proc/" + pid)
+			path := nsthread.PathOf("/proc/" + strconv.Itoa(pid))
 			var stat syscall.Stat_t
 			if syscall.Stat(path, &stat) == nil && stat.Ino != i.conn.Netns() {
 				found[int(stat.Ino)] = path
@@ -110,48 +107,24 @@ func (i inner) namespaces(state plan.State) map[int]string {
 
 // Bounds of what is read of a cgroup. The processes of a container are in one namespace, unless
 // one of them may make others, by a user namespace too, and has the first ones listed move there.
-// So half of them are others each time.
 const (
 	mostProcesses = 8
 	mostFolders   = 64
-	mostText      = 64 << 10 // bytes of a list of processes
 )
 
 // processesIn returns some processes of a cgroup, or of the first one below that has any.
-func processesIn(folder string) (pids []string) {
+func processesIn(folder string) (pids []int) {
 	folders := 0
 	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return nil // it is gone, or a file
 		}
 		folders++
-		if pids = processesOf(path); len(pids) > 0 || folders == mostFolders {
+		if pids = cgroup.Some(path, mostProcesses); len(pids) > 0 || folders == mostFolders {
 			return fs.SkipAll
 		}
 		return nil
 	})
-	return pids
-}
-
-func processesOf(folder string) (pids []string) {
-	file, err := os.Open(filepath.Join(folder, "cgroup.procs"))
-	if err != nil {
-		return nil
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, mostText))
-	if err != nil {
-		return nil
-	}
-	lines := slices.Collect(strings.Lines(string(text)))
-	if some := mostProcesses / 2; len(lines) > mostProcesses {
-		rand.Shuffle(len(lines)-some, func(i, j int) { lines[some+i], lines[some+j] = lines[some+j], lines[some+i] })
-	}
-	for _, line := range lines[:min(len(lines), mostProcesses)] {
-		if pid, whole := strings.CutSuffix(line, "\n"); whole && pid != "0" { // 0: of another PID namespace
-			pids = append(pids, pid)
-		}
-	}
 	return pids
 }
 

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"weir/internal/base/cgroup"
 	"weir/internal/base/nsthread"
 	"weir/internal/core/plan"
 	"weir/internal/host/dataplane/device/netnstest"
@@ -30,7 +31,7 @@ func TestInnerNamespaceOfLaterProcesses(t *testing.T) {
 			cmd.Process.Kill()
 			cmd.Wait()
 		})
-		until(t, func() bool { return len(processesOf(port.Cgroup)) > min(i, mostProcesses-1) })
+		until(t, func() bool { return len(cgroup.Some(port.Cgroup, mostProcesses)) > min(i, mostProcesses-1) })
 	}
 	var stat syscall.Stat_t
 	must(t, syscall.Stat(own.Path(), &stat))
