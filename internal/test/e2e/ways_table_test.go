@@ -59,7 +59,7 @@ type send func(n uint64) error
 
 // ways are all of them. Each runs on both backends, as root of a container with the
 // capabilities that its kind has; user namespaces are allowed.
-var ways = slices.Concat(socketWays, packetWays, filterWays, deviceWays, hostDeviceWays, timeWays)
+var ways = slices.Concat(socketWays, multicastWays, packetWays, ipv6Ways, filterWays, deviceWays, hostDeviceWays, timeWays)
 
 // waysTable returns the table of docs/security.md.
 func waysTable() string {

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Whom a process lets send to a group that a socket of its is in, the kernel reports to routers, by
+// packets of its own. They need no capability, and have no socket of the process.
+const reports = "who may send to groups of a socket changes all the time, by MCAST_MSFILTER, which the kernel reports to routers (MLD, IGMP)"
+
+var multicastWays = []way{
+	{name: "multicast filters", kinds: []kind{onPort}, how: reports, end: charged, elsewhere: "TestMulticastReports", open: byFilters},
+	{name: "multicast filters without a port", kinds: withoutPort, how: reports, end: notHeld, elsewhere: "TestMulticastReports", open: byFilters,
+		condition: "the reports are the kernel's own, and count as the host's: give `host` a max. A bridge above the link that looks into them, as bridges do by default (`mcast_snooping`), sends them to routers of multicast alone"},
+}
+
+const (
+	filterGroups  = 200 // of one process
+	filterSources = 64  // net.ipv6.mld_max_msf
+	mcastJoin     = 42  // MCAST_JOIN_GROUP of linux/in.h
+	mcastFilter   = 48  // MCAST_MSFILTER
+	filterAllow   = 1   // MCAST_INCLUDE
+)
+
+// storage returns an IPv6 address as struct sockaddr_storage.
+func storage(ip net.IP) []byte {
+	s := binary.NativeEndian.AppendUint16(nil, unix.AF_INET6)
+	return append(append(append(s, make([]byte, 6)...), ip.To16()...), make([]byte, 104)...)
+}
+
+// byFilters changes the filters of some groups a call, each to sources that it did not have.
+func byFilters(x *attack) (send, error) {
+	device, err := net.InterfaceByName(x.Device)
+	if err != nil {
+		return nil, err
+	}
+	var sockets []int
+	group := func(i int) net.IP { return append(net.IP{0xff, 0x0e, 13: 1}[:14], byte(i>>8), byte(i)) }
+	head := binary.NativeEndian.AppendUint64(nil, uint64(device.Index))
+	for i := range filterGroups {
+		fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err == nil {
+			err = unix.SetsockoptString(fd, unix.IPPROTO_IPV6, mcastJoin, string(append(head, storage(group(i))...)))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("join a group: %w", err)
+		}
+		sockets = append(sockets, fd)
+	}
+	filter := func(i, turn int) string {
+		f := append(append([]byte(nil), head...), storage(group(i))...)
+		f = binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(f, filterAllow), filterSources)
+		for n := range filterSources {
+			f = append(f, storage(net.IP{0x20, 1, 14: byte(turn), 15: byte(n)})...)
+		}
+		return string(f)
+	}
+	return func(n uint64) error {
+		const atOnce = 20
+		for i := range atOnce {
+			at := (int(n)*atOnce + i) % filterGroups
+			turn := int(n) * atOnce / filterGroups % 2
+			if err := unix.SetsockoptString(sockets[at], unix.IPPROTO_IPV6, mcastFilter, filter(at, turn)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// TestMulticastReports: without a bridge that looks into them, as where the link is a network card
+// that the workload shares, reports of multicast filters pass every limit but the host's.
+func TestMulticastReports(t *testing.T) {
+	b := newWaysBed(t)
+	link := <-b.lanes
+	b.host.run(fmt.Sprintf("ip link set %s type bridge mcast_snooping 0", b.nets[link].bridge))
+	for _, w := range multicastWays {
+		for _, k := range w.kinds {
+			t.Run(fmt.Sprintf("%s/%s", w.name, k), func(t *testing.T) {
+				r := &run{waysBed: b, t: t, way: w, link: link}
+				r.prepare(k)
+				defer r.end()
+				r.from.addIPv6(r.attack.Device, endpoint{r.attack.From, r.attack.FromMAC})
+				r.try()
+			})
+		}
+	}
+}
