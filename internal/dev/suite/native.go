@@ -10,12 +10,12 @@ import (
 // measuring are the packages, below internal/, whose tests measure rates and times of the
 // real kernel by this machine's clock: each runs with nothing else beside it. Not one of
 // them is run again when it fails.
-var measuring = []string{"host/dataplane/goodput", "host/dataplane/ifb", "host/dataplane/tc", "lab/demo", "test/e2e", "lab"}
+var measuring = []string{"host/discover", "host/dataplane/goodput", "host/dataplane/ifb", "host/dataplane/tc", "lab/demo", "test/e2e", "lab"}
 
 // lasting are the packages that take longer than a minute, or start engines, brokers and
 // machines: steps of their own, two at once. The slowest comes first.
 var lasting = []string{"cluster/node", "cluster/bus/kafka", "cluster/migrate", "cluster/migrate/podman",
-	"host/discover", "test/dockertest", "host/dataplane/mark", "core/refusal", "test/extendtest", "vm"}
+	"test/dockertest", "host/dataplane/mark", "core/refusal", "test/extendtest", "vm"}
 
 // native returns the steps that test every package on this machine: the same with the
 // race detector, or at their full size with -long, where a package has that flag.
