@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * No way past the qdisc for workloads without a port of their own: those with the host's
- * network, units of systemd, containers on a macvlan or ipvlan.
+ * No way past the qdisc, or around its classes, for workloads without a port of their own:
+ * those with the host's network, units of systemd, containers on a macvlan or ipvlan.
  *
  * Two kinds of sockets hand their packets to the device itself. A packet socket does with
  * PACKET_QDISC_BYPASS, a socket of AF_XDP by its ring XDP_TX_RING. Neither a qdisc nor a
@@ -17,6 +17,12 @@
  *
  * Example: a container with the host's network, in cgroup 2697, asks for it. The cgroup is in
  * weir_bound: EPERM. A DHCP client in a cgroup of no workload does: the kernel goes on.
+ *
+ * A third kind of packets has no socket: which groups of multicast a socket is in, and whom it
+ * hears there, the kernel reports to routers by packets of its own, which count as the host's. A
+ * process needs no capability to change that without end: 150 Mbit/s of reports were seen by one
+ * thread. So a workload may change its groups REPORTS_AT_ONCE times, and then once in REPORT_NS;
+ * what is beyond gets EPERM.
  *
  * Refused are processes in a workload's cgroup, and sockets that were made in one: a socket
  * that is passed to another workload, and back, cannot be changed on the way either.
@@ -51,6 +57,18 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 #define SOL_XDP 283
 #define XDP_TX_RING 3
 #define EPERM 1
+#define SOL_IP 0
+#define IP_ADD_MEMBERSHIP 35 /* the first of many: linux/in.h */
+#define SOL_IPV6 41
+#define IPV6_JOIN_GROUP 20
+#define IPV6_LEAVE_GROUP 21
+#define IPV6_JOIN_ANYCAST 27
+#define IPV6_LEAVE_ANYCAST 28
+#define MCAST_JOIN_GROUP 42 /* the first of those that both families have */
+#define MCAST_MSFILTER 48 /* and the last */
+#define REPORT_NS 200000000ULL
+#define REPORTS_AT_ONCE 500
+#define TRIES 8
 #define FIRST_CGROUPNS 0xEFFFFFFB /* PROC_CGROUP_INIT_INO of linux/proc_ns.h: its inode */
 
 struct socket {
@@ -119,6 +137,47 @@ static __always_inline bool bypasses(int level, int option)
 	       (level == SOL_XDP && option == XDP_TX_RING);
 }
 
+/* Up to when a workload has used up its changes of groups; its cgroup's id is the key. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, __u64);
+} weir_reported SEC(".maps");
+
+static __always_inline bool reports(int level, int option)
+{
+	if (level == SOL_IP)
+		return option >= IP_ADD_MEMBERSHIP && option <= MCAST_MSFILTER;
+	return level == SOL_IPV6 &&
+	       (option == IPV6_JOIN_GROUP || option == IPV6_LEAVE_GROUP ||
+		option == IPV6_JOIN_ANYCAST || option == IPV6_LEAVE_ANYCAST ||
+		(option >= MCAST_JOIN_GROUP && option <= MCAST_MSFILTER));
+}
+
+/* May a socket of this workload change its groups once more (GCRA)? */
+static __always_inline bool report_allowed(__u64 id)
+{
+	__u64 now = bpf_ktime_get_ns(), zero = 0;
+	__u64 *used = bpf_map_lookup_elem(&weir_reported, &id);
+
+	if (!used) {
+		bpf_map_update_elem(&weir_reported, &id, &zero, BPF_NOEXIST);
+		used = bpf_map_lookup_elem(&weir_reported, &id);
+	}
+	if (!used)
+		return false;
+	for (int i = 0; i < TRIES; i++) { /* others of it ask at the same time */
+		__u64 from = *(volatile __u64 *)used, at = from > now ? from : now;
+
+		if (at - now > (REPORTS_AT_ONCE - 1) * REPORT_NS)
+			return false;
+		if (__sync_val_compare_and_swap(used, from, at + REPORT_NS) == from)
+			return true;
+	}
+	return false;
+}
+
 static __always_inline bool bound(__u64 id, struct sock *sk)
 {
 	__u8 *how = id ? bpf_map_lookup_elem(&weir_bound, &id) : NULL;
@@ -145,15 +204,20 @@ static __always_inline __u64 ancestor_of(struct cgroup *group, int level)
 SEC("fmod_ret/security_socket_setsockopt")
 int BPF_PROG(weir_refuse_bypass, struct socket *sock, int level, int option, int before)
 {
+	bool past = bypasses(level, option);
 	struct cgroup *group;
 
-	if (before || !bypasses(level, option))
+	if (before || (!past && !reports(level, option)))
 		return before;
 	group = sock->sk->sk_cgrp_data.cgroup;
-	for (int i = 0; i < WEIR_MAX_LEVELS; i++)
-		if (bound(bpf_get_current_ancestor_cgroup_id(i), sock->sk) ||
-		    bound(ancestor_of(group, i), sock->sk))
-			return -EPERM;
+	for (int i = 0; i < WEIR_MAX_LEVELS; i++) {
+		__u64 id = bpf_get_current_ancestor_cgroup_id(i);
+
+		if (!bound(id, sock->sk))
+			id = ancestor_of(group, i);
+		if (bound(id, sock->sk))
+			return !past && report_allowed(id) ? 0 : -EPERM;
+	}
 	return 0;
 }
 

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -98,6 +99,75 @@ func TestNoWayPastTheQdisc(t *testing.T) {
 	ask(six.Cgroup, false)
 	if left, err := filepath.Glob(filepath.Join(opts.BPFFS, "*")); err != nil || len(left) > 0 {
 		t.Errorf("left after the cleanup: %v, %v", left, err)
+	}
+}
+
+// What the kernel reports of multicast is no socket's. So a workload may change the groups of its
+// sockets 500 times at once, in whatever family and by whatever option, and then five times a
+// second; others as often as they like.
+func TestReportsAreBounded(t *testing.T) {
+	host := netnstest.Enter(t)
+	if err := bypass.Unsupported(); err != nil {
+		t.Skipf("skipped: this kernel cannot refuse socket options: %v", err)
+	}
+	m := newMarker(t, netnstest.Options(t), "tcx")
+	six := plan.Port{Cgroup: marktest.Cgroup(t), Class: 6}
+	if err := m.Attach(six, Marking{}); err != nil {
+		t.Fatal(err)
+	}
+	host.Run("ip", "link", "set", "lo", "up")
+	four, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(four)
+	sixes, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(sixes)
+	group4 := &unix.IPMreqn{Multiaddr: [4]byte{239, 1, 2, 3}, Ifindex: 1}
+	group6 := &unix.IPv6Mreq{Multiaddr: [16]byte{0: 0xff, 1: 0x0e, 15: 9}, Interface: 1}
+	changes := []func() error{
+		func() error { return unix.SetsockoptIPMreqn(four, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, group4) },
+		func() error { return unix.SetsockoptIPMreqn(four, unix.IPPROTO_IP, unix.IP_DROP_MEMBERSHIP, group4) },
+		func() error { return unix.SetsockoptIPv6Mreq(sixes, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, group6) },
+		func() error { return unix.SetsockoptIPv6Mreq(sixes, unix.IPPROTO_IPV6, unix.IPV6_LEAVE_GROUP, group6) },
+	}
+	granted := func(tries int) (n int) {
+		for i := range tries {
+			switch err := changes[i%len(changes)](); {
+			case err == nil:
+				n++
+			case !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EADDRNOTAVAIL) && !errors.Is(err, unix.EADDRINUSE):
+				t.Fatal(err)
+			}
+		}
+		return n
+	}
+	if n := granted(2000); n != 2000 {
+		t.Errorf("no workload's process: %d of 2000 changes are granted", n)
+	}
+	join := func(group string) error {
+		return os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte("0"), 0)
+	}
+	if err := join(six.Cgroup); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := join(filepath.Dir(six.Cgroup)); err != nil {
+			t.Error(err)
+		}
+	}()
+	if n := granted(2000); n < 490 || n > 510 { // some time goes by
+		t.Errorf("%d changes are granted at once, 500 are the most", n)
+	}
+	time.Sleep(2 * time.Second)
+	if n := granted(400); n < 5 || n > 20 {
+		t.Errorf("2 s later %d changes are granted, want some 10", n)
+	}
+	if err := unix.SetsockoptInt(four, unix.IPPROTO_IP, unix.IP_TTL, 9); err != nil {
+		t.Errorf("another option: %v", err)
 	}
 }
 

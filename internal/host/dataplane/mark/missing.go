@@ -121,5 +121,5 @@ func (m *Marker) Gaps() (gaps []string) {
 		return gaps
 	}
 	reason, _, _ := strings.Cut(device.Explain("refuse socket options", err).Error(), "\n")
-	return append(gaps, "A workload with the host's network and CAP_NET_RAW can send past the qdisc, by PACKET_QDISC_BYPASS or AF_XDP: this kernel cannot refuse them (needs Linux 6.1 with BTF; arm64: 6.4): "+reason+".")
+	return append(gaps, "A workload with the host's network can send past the qdisc, with CAP_NET_RAW by PACKET_QDISC_BYPASS or AF_XDP, and have the kernel send reports of multicast without end: this kernel cannot refuse them (needs Linux 6.1 with BTF; arm64: 6.4): "+reason+".")
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package bypass refuses to workloads without a port what would send their packets past the qdisc:
-// PACKET_QDISC_BYPASS and AF_XDP. A process in the cgroup of such a workload asks the kernel for
-// them by a socket option, and the kernel asks bpf/marking/bypass.bpf.c about each one.
+// PACKET_QDISC_BYPASS and AF_XDP, and more than a few changes a second of the groups of multicast
+// that they are in, which the kernel reports in its own name. A process in the cgroup of such a
+// workload asks the kernel for them by a socket option, and the kernel asks
+// bpf/marking/bypass.bpf.c about each one.
 //
 // Example: cgroup 2697 is a workload's. Bind(2697) puts it into the table; from then on setsockopt
 // of PACKET_QDISC_BYPASS in it returns EPERM, until Unbind(2697).
