@@ -145,7 +145,7 @@ func (p *Pods) list() (list []Workload, paths []string) {
 				}
 				if device != "" {
 					paths = append(paths, filepath.Join(full, "container")) // whose processes may have more
-					if w.Note == "" && p.administers(name, pod, full, false) {
+					if w.Note == "" && len(w.Cgroups) > 0 && p.administers(name, pod, full, false) {
 						w.Note = unheld(onHostDevice(device))
 					}
 				}
@@ -154,7 +154,7 @@ func (p *Pods) list() (list []Workload, paths []string) {
 		if pod.Cgroup != "" && h.Root != "" && len(w.Devices) > 0 && device == "" && cgroup.TooDeep(h.Root, below(h.Root, pod.Cgroup)) == "" {
 			full := below(h.Root, pod.Cgroup)
 			paths = append(paths, full, filepath.Join(full, "container"))
-			if w.Sockets = s.present(full); p.administers(name, pod, full, true) {
+			if w.Sockets = s.present(full); len(w.Sockets) > 0 && p.administers(name, pod, full, true) {
 				w.Note = reaching
 			}
 		}
