@@ -131,8 +131,9 @@ func (f *finder) watch(ctx context.Context, s *source, in func(func()), report f
 // report takes a source's list, and returns the world with it, the changes, and which keys are
 // others now.
 func (f *finder) report(s *source, list []discover.Workload, w decide.World, now time.Time) (decide.World, decide.Reasons, map[string]string) {
-	list = slices.DeleteFunc(list, func(found discover.Workload) bool { return !f.expected(found, w) })
-	before, has := s.seen, reports.Keys(list)
+	before := s.seen
+	list = reports.Expected(before, list, func(found discover.Workload) bool { return f.expected(found, w) })
+	has := reports.Keys(list)
 	s.seen, s.err = list, nil
 	for _, found := range list {
 		if p, ok := f.pending[found.Key]; ok {

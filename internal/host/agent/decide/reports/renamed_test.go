@@ -4,9 +4,11 @@ package reports
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
+	"weir/internal/core/workload"
 	"weir/internal/host/discover"
 )
 
@@ -35,6 +37,31 @@ func TestRenamed(t *testing.T) {
 	} {
 		if got := Renamed(list(tt.before), list(tt.after)); !maps.Equal(got, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A list that was made before a pod was detached takes nothing from what is kept of it.
+func TestExpected(t *testing.T) {
+	before := []discover.Workload{{Key: "pod:a", Kind: workload.KindPod, Ended: true}, {Key: "pod:b", Kind: workload.KindPod, ID: "2"}}
+	late := []discover.Workload{{Key: "pod:a", Kind: workload.KindPod, ID: "1"}, {Key: "pod:b", Kind: workload.KindPod, ID: "2"}, {Key: "pod:c", Kind: workload.KindPod, ID: "3"}}
+	for _, tt := range []struct {
+		name, expected, want string
+	}{
+		{"one that was detached", "pod:b pod:c", "pod:a ended, pod:b 2, pod:c 3"},
+		{"another one of its name is there", "pod:a pod:b pod:c", "pod:a 1, pod:b 2, pod:c 3"},
+		{"one that was never there", "pod:a pod:b", "pod:a 1, pod:b 2"},
+	} {
+		var got []string
+		for _, w := range Expected(before, late, func(w discover.Workload) bool { return slices.Contains(strings.Fields(tt.expected), w.Key) }) {
+			how := w.ID
+			if w.Ended {
+				how = "ended"
+			}
+			got = append(got, w.Key+" "+how)
+		}
+		if text := strings.Join(got, ", "); text != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, text, tt.want)
 		}
 	}
 }

@@ -95,6 +95,23 @@ func Outlived(w discover.Workload) bool { return w.Kind == workload.KindPod }
 // EndedPod reports whether a workload is what is left of a pod.
 func EndedPod(w discover.Workload) bool { return w.Kind == workload.KindPod && w.Ended }
 
+// Expected returns what is expected of a source's list. A pod that has ended by what was seen
+// before, and is not expected any more, is as it was there: the source made its list before it knew
+// that the pod was detached, and its next one says what is left of it.
+func Expected(before, list []discover.Workload, expected func(discover.Workload) bool) (kept []discover.Workload) {
+	for _, found := range list {
+		if expected(found) {
+			kept = append(kept, found)
+			continue
+		}
+		at := slices.IndexFunc(before, func(w discover.Workload) bool { return w.Key == found.Key && EndedPod(w) })
+		if at >= 0 {
+			kept = append(kept, before[at])
+		}
+	}
+	return kept
+}
+
 // WithEnd returns the workloads, of which that with a key has ended. It has no id any more: no pod
 // of Kubernetes is meant.
 func WithEnd(list []discover.Workload, key string) []discover.Workload {
