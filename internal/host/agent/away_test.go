@@ -112,7 +112,8 @@ func TestRemovedPodWithOpenSockets(t *testing.T) {
 	})
 }
 
-// A pod that is removed before its source has seen it leaves nothing.
+// A pod that is removed before its source has seen it leaves nothing, but what the source finds of
+// it within half a minute is within its limits.
 func TestPodThatNoSourceHasSeen(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, h *host) {
 		h.start()
@@ -123,6 +124,24 @@ func TestPodThatNoSourceHasSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.expect("removed", "eth0", "0 host weight 1")
+		h.attachPod(api.AttachRequest{Name: "default/web", Pod: "s2", Netns: "/run/netns/b"})
+		h.expect("another of its name", "eth0", "0 host weight 1\n1 default/web weight 1: veth-default/web")
+		if _, err := h.Detach(t.Context(), "default/web", false); err != nil {
+			t.Fatal(err)
+		}
+		h.attachPod(api.AttachRequest{Name: "default/web", Pod: "s3", Netns: "/run/netns/c", Policy: change("max=40mbit")})
+		if _, err := h.Detach(t.Context(), "default/web", false); err != nil {
+			t.Fatal(err)
+		}
+		left := discover.Workload{Key: workload.Key(workload.KindPod, "default/web"), Name: "default/web", Kind: workload.KindPod, Ended: true,
+			Devices: []discover.Device{{Name: "veth-default/web", Ifindex: ifindexOf("veth-default/web"), Held: true}}}
+		h.netns.deaf(false)
+		h.netns.change(func(list map[string]discover.Workload) { list[left.Key] = left })
+		seconds(5)
+		h.expect("its device is there", "eth0", "0 host weight 1\n1 default/web weight 1 max 40 Mbit/s: veth-default/web")
+		h.netns.change(func(list map[string]discover.Workload) { delete(list, left.Key) })
+		seconds(60)
+		h.expect("gone", "eth0", "0 host weight 1")
 	})
 }
 

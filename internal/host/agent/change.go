@@ -163,7 +163,8 @@ func (a *Agent) Detach(ctx context.Context, name string, dryRun bool) (result ap
 			return
 		}
 		next := a.decided.World.Clone() // a pod that no source has seen yet
-		next.ForgetPods([]discover.Workload{gone})
+		next.Found = a.finder.found()
+		next.ForgetPods(slices.DeleteFunc([]discover.Workload{gone}, func(w discover.Workload) bool { return a.finder.away.Has(w.Key) }))
 		a.commit(ctx, decide.Decide(next), decide.Reasons{General: r.Why})
 	})
 	if down != nil {

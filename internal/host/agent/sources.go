@@ -131,9 +131,7 @@ func (f *finder) watch(ctx context.Context, s *source, in func(func()), report f
 // report takes a source's list, and returns the world with it, the changes, and which keys are
 // others now.
 func (f *finder) report(s *source, list []discover.Workload, w decide.World, now time.Time) (decide.World, decide.Reasons, map[string]string) {
-	before := s.seen
-	list = reports.Expected(before, list, func(found discover.Workload) bool { return f.expected(found, w) })
-	has := reports.Keys(list)
+	before, list := s.seen, reports.Expected(s.seen, list, func(found discover.Workload) bool { return f.expected(found, w) })
 	s.seen, s.err = list, nil
 	for _, found := range list {
 		if p, ok := f.pending[found.Key]; ok {
@@ -141,7 +139,7 @@ func (f *finder) report(s *source, list []discover.Workload, w decide.World, now
 			delete(f.pending, found.Key)
 		}
 	}
-	next, moved := w.Clone(), reports.Renamed(before, list)
+	next, moved, has := w.Clone(), reports.Renamed(before, list), reports.Keys(list)
 	next.Rename(moved)
 	f.away.Retain(s.Name(), before, list, moved, w.HoldsMin, now)
 	next.ForgetPods(slices.DeleteFunc(slices.Clone(before), func(gone discover.Workload) bool { return has[gone.Key] || f.away.Has(gone.Key) }))
@@ -207,11 +205,15 @@ func (f *finder) attach(at config.Attachment, devices []discover.Device) (*pendi
 // it may last, has ended.
 func (f *finder) detach(at config.Attachment) (lasts bool, err error) {
 	key := decide.WorkloadOf(at).Key
+	unseen, pending := f.pending[key]
 	delete(f.pending, key)
 	for _, s := range f.sources {
 		s.seen = slices.DeleteFunc(s.seen, func(w discover.Workload) bool { return w.Key == key && !reports.Outlived(w) })
 		s.seen = reports.WithEnd(s.seen, key)
 		lasts = lasts || reports.Keys(s.seen)[key]
+	}
+	if !lasts && pending && len(unseen.workload.Devices) > 0 && reports.Outlived(unseen.workload) {
+		f.away.Keep(unseen.workload, time.Now())
 	}
 	return lasts, f.attacher.Detach(at)
 }

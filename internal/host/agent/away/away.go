@@ -34,6 +34,8 @@ type absence struct {
 	// source is where it was found, if it stays after that for as long as a socket of it is
 	// open; else "".
 	source string
+	// unseen says that its source never reported it: it does not count as there.
+	unseen bool
 }
 
 // List is the workloads that are away. It belongs to the agent's goroutine.
@@ -75,6 +77,12 @@ func (l *List) Retain(source string, before, after []discover.Workload, renamed 
 			l.absent[gone.Key] = kept
 		}
 	}
+}
+
+// Keep keeps the limits of a pod that was detached before its source has reported it, not the pod:
+// what is left of it, such as a device, is reported later, and is within them.
+func (l *List) Keep(pod discover.Workload, now time.Time) {
+	l.absent[pod.Key] = absence{Workload: pod, until: now.Add(grace), unseen: true}
 }
 
 // mayOutlive reports whether sockets of a workload may outlive its processes.
@@ -134,7 +142,9 @@ func (l *List) openSockets() map[plan.ClassID]bool {
 func (l *List) Found() map[string]discover.Workload {
 	found := map[string]discover.Workload{}
 	for key, absent := range l.absent {
-		found[key] = absent.Workload
+		if !absent.unseen {
+			found[key] = absent.Workload
+		}
 	}
 	return found
 }

@@ -304,8 +304,8 @@ func (d Decision) Attach(at config.Attachment, change api.PolicyChange, devices 
 			delete(next.Set, w.Key)
 		}
 	} else {
-		if slices.ContainsFunc(next.Found, func(f discover.Workload) bool { return f.Key == w.Key && reports.EndedPod(f) }) {
-			next.forget(w.Key)
+		if !slices.ContainsFunc(next.Found, func(f discover.Workload) bool { return f.Key == w.Key && !reports.EndedPod(f) }) && w.Kind == workload.KindPod {
+			next.forget(w.Key) // what a former pod of that name had
 		}
 		next.Attached = append(next.Attached, at)
 		next.Found = append(next.Found, w)
