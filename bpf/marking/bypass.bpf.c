@@ -149,10 +149,9 @@ static __always_inline bool reports(int level, int option)
 {
 	if (level == SOL_IP)
 		return option >= IP_ADD_MEMBERSHIP && option <= MCAST_MSFILTER;
-	return level == SOL_IPV6 &&
-	       (option == IPV6_JOIN_GROUP || option == IPV6_LEAVE_GROUP ||
-		option == IPV6_JOIN_ANYCAST || option == IPV6_LEAVE_ANYCAST ||
-		(option >= MCAST_JOIN_GROUP && option <= MCAST_MSFILTER));
+	return level == SOL_IPV6 && (option == IPV6_JOIN_GROUP || option == IPV6_LEAVE_GROUP ||
+				     option == IPV6_JOIN_ANYCAST || option == IPV6_LEAVE_ANYCAST ||
+				     (option >= MCAST_JOIN_GROUP && option <= MCAST_MSFILTER));
 }
 
 /* May a socket of this workload change its groups once more (GCRA)? */

@@ -22,7 +22,7 @@ import (
 	"weir/internal/core/wire"
 )
 
-// verbsAtNodes are what a node may be asked, and what it answers nobody.
+// verbsAtNodes are the calls that a node answers, and one that it does not know.
 var verbsAtNodes = []string{"facts", "lacking", "begin", "do", "receive", "describe", "no-such-verb"}
 
 // noPermissions returns orders by which node b lets a ask for nothing.

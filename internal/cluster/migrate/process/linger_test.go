@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // lingers has a socket whose last close waits for an hour: it is to linger, and what was written
-// into it is read by nobody.
+// into it nobody reads.
 func lingers(to string) {
 	conn, err := net.Dial("tcp4", to)
 	if err != nil {
