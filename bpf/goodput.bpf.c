@@ -300,7 +300,8 @@ static __always_inline __u32 weir_gp_beyond(__u32 *mark, __u32 *known, __u32 whi
 {
 	if (syn || !(*known & which)) {
 		*mark = seq;
-		__sync_fetch_and_or(known, which); /* after the mark, which others trust from here on */
+		__sync_fetch_and_or(known,
+				    which); /* after the mark, which others trust from here on */
 	}
 	return weir_gp_move(mark, seq + len);
 }
