@@ -299,9 +299,8 @@ static __always_inline __u32 weir_gp_beyond(__u32 *mark, __u32 *known, __u32 whi
 					    __u32 len, __u8 syn)
 {
 	if (syn || !(*known & which)) {
-		*mark = seq;
-		__sync_fetch_and_or(known,
-				    which); /* after the mark, which others trust from here on */
+		*mark = seq; /* others trust it as soon as it is known */
+		__sync_fetch_and_or(known, which);
 	}
 	return weir_gp_move(mark, seq + len);
 }
