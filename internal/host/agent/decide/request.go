@@ -304,7 +304,7 @@ func (d Decision) Attach(at config.Attachment, change api.PolicyChange, devices 
 			delete(next.Set, w.Key)
 		}
 	} else {
-		if !slices.ContainsFunc(next.Found, func(f discover.Workload) bool { return f.Key == w.Key && !reports.EndedPod(f) }) && w.Kind == workload.KindPod {
+		if w.Kind == workload.KindPod && !slices.ContainsFunc(next.Found, func(f discover.Workload) bool { return f.Key == w.Key && !reports.EndedPod(f) }) {
 			next.forget(w.Key) // what a former pod of that name had
 		}
 		next.Attached = append(next.Attached, at)
