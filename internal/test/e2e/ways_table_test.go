@@ -48,8 +48,6 @@ type way struct {
 	setup func(x *attack) error
 	// open returns the function that sends one packet; nil = by a UDP socket.
 	open func(x *attack) (send, error)
-	// slow says that little comes of it where the processor is emulated.
-	slow bool
 	// elsewhere names the test that tries the way, if TestWaysOut cannot.
 	elsewhere string
 	// after is done by the test, outside, once the sender is ready.
