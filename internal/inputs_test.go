@@ -51,6 +51,7 @@ func TestInputsAreFuzzed(t *testing.T) {
 	targets := fuzzTargets(t)
 	listed := maps.Clone(inside)
 	for _, in := range bound.Inputs() {
+		bounded := false
 		if in.Bytes == 0 || len(in.Fuzz) == 0 || len(in.Held) == 0 || in.Writer == "" {
 			t.Errorf("%s: a row has a size, a writer, a function and a fuzz target", in.Is)
 		}
@@ -61,7 +62,12 @@ func TestInputsAreFuzzed(t *testing.T) {
 				t.Errorf("%s: %v", in.Is, err)
 			} else if !regexp.MustCompile(`(?m)^func (\(.*\) )?` + function + `[(\[]`).Match(text) {
 				t.Errorf("%s: %s declares no %s", in.Is, file, function)
+			} else {
+				bounded = bounded || asksBound(t, file, function)
 			}
+		}
+		if !bounded {
+			t.Errorf("%s: none of the functions that hold it has a number of package bound", in.Is)
 		}
 		for _, target := range in.Fuzz {
 			listed[target] = in.Is
@@ -80,6 +86,32 @@ func TestInputsAreFuzzed(t *testing.T) {
 			t.Errorf("fuzz target %s is in no row of bound.Inputs; enter it there, or in the list of those that read nothing of others", target)
 		}
 	}
+}
+
+// asksBound reports whether a function has a number of package bound in it, or a constant that its
+// package makes of one.
+func asksBound(t *testing.T, file, function string) bool {
+	t.Helper()
+	names := []string{`bound\.[A-Z]\w*`}
+	body := ""
+	list, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list {
+		text, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, made := range regexp.MustCompile(`(?m)^\s*(?:const )?(\w+)\s+= bound\.[A-Z]`).FindAllSubmatch(text, -1) {
+			names = append(names, string(made[1]))
+		}
+		if filepath.Base(p) == filepath.Base(file) {
+			at := regexp.MustCompile(`(?m)^func (\(.*\) )?` + function + `[(\[]`).FindIndex(text)
+			body, _, _ = strings.Cut(string(text[at[0]:]), "\n}\n")
+		}
+	}
+	return regexp.MustCompile(`\b(` + strings.Join(names, "|") + `)\b`).MatchString(body)
 }
 
 // fuzzTargets returns the text of each fuzz target, by "package Name".

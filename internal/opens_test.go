@@ -75,7 +75,6 @@ var past = map[string]string{
 	"host/dataplane/mark/pin.go":              pins,
 	"host/discover/look/kernel.go":            kernels,
 	"host/discover/capable/capable.go":        kernels,
-	"host/discover/docker.go":                 kernels,
 	"host/discover/files.go":                  "it reads nothing: it says that a list may have changed",
 	"host/discover/links.go":                  kernels + ", and namespaces that an engine of root has made",
 	"host/discover/machine/proxmox.go":        "/etc/pve, Proxmox's own",

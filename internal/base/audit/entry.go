@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"weir/internal/core/bound"
 )
 
 // Entry is one line: one change, or one attempt at it.
@@ -61,7 +63,7 @@ const (
 )
 
 // MaxLine bounds a line, in bytes with its line end.
-const MaxLine = 8 << 10
+const MaxLine = bound.Line
 
 // maxText bounds each text of an entry, in bytes; maxName that of short ones.
 const (

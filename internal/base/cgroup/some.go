@@ -10,25 +10,36 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"weir/internal/core/bound"
 )
 
-// mostText is how many bytes are read of a cgroup's list of processes.
-const mostText = 64 << 10
+// Text returns what the kernel says of a process's cgroups, the text for Of and OfController;
+// proc is where procfs is mounted. Paths in it have 4 KiB at most.
+func Text(proc string, pid int) (string, error) {
+	return beginning(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
+}
+
+// beginning returns as much of a file as is read of any.
+func beginning(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, bound.Cgroups))
+	return string(text), err
+}
 
 // Some returns up to most of the processes in a cgroup, not in those below it. Those that the
 // kernel lists first are among them; half are others each time, since who is first may be a
 // process's own choice.
 func Some(folder string, most int) (pids []int) {
-	file, err := os.Open(filepath.Join(folder, "cgroup.procs"))
+	text, err := beginning(filepath.Join(folder, "cgroup.procs"))
 	if err != nil {
 		return nil
 	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, mostText))
-	if err != nil {
-		return nil
-	}
-	lines := slices.Collect(strings.Lines(string(text)))
+	lines := slices.Collect(strings.Lines(text))
 	if first := most / 2; len(lines) > most {
 		rand.Shuffle(len(lines)-first, func(i, j int) { lines[first+i], lines[first+j] = lines[first+j], lines[first+i] })
 	}

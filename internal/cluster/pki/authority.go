@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"time"
 
+	"weir/internal/core/bound"
 	"weir/internal/core/wire"
 )
 
@@ -136,6 +137,9 @@ func (a Authority) IssueManager(key ed25519.PublicKey, now time.Time) (*x509.Cer
 // DER); whatever else the request says is ignored.
 func (a Authority) IssueNode(node string, request []byte, now time.Time) (*x509.Certificate, error) {
 	if err := wire.CheckNode(node); err != nil {
+		return nil, err
+	}
+	if err := bound.Length("signing request", len(request), bound.Body); err != nil {
 		return nil, err
 	}
 	if block, _ := pem.Decode(request); block != nil {

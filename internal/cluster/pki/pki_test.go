@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/core/bound"
 	"weir/internal/core/wire"
 )
 
@@ -147,6 +148,9 @@ func TestFiles(t *testing.T) {
 	}
 	if _, err := again.IssueNode("b", []byte("nonsense"), time.Now()); err == nil {
 		t.Error("nonsense was signed")
+	}
+	if _, err := again.IssueNode("b", make([]byte, bound.Body+1), time.Now()); err == nil || !strings.Contains(err.Error(), "65536 are the most") {
+		t.Errorf("a request beyond the bound is read: %v", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/base/cgroup"
+	"weir/internal/core/bound"
 	"weir/internal/core/wire"
 )
 
@@ -91,7 +92,7 @@ const limitsEvery = 12
 // New makes a Sampler; Close it.
 func New(o Options) *Sampler {
 	o.Roots = o.Roots.orOwn()
-	s := &Sampler{Options: o, known: map[string]*member{}, missing: map[string]string{}, reader: reader{buffer: make([]byte, 64<<10)}}
+	s := &Sampler{Options: o, known: map[string]*member{}, missing: map[string]string{}, reader: reader{buffer: make([]byte, bound.Cgroups)}}
 	if o.CacheMisses {
 		var err error
 		if s.perf, err = newCounter(cacheMisses, o.Roots); err != nil {

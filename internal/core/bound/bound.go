@@ -33,6 +33,7 @@ const (
 	Label  = 4 << 10 // bytes of one label or annotation
 	Name   = 256     // bytes of a name: of a label, container, unit, group
 	Labels = 100     // of Weir's at one object; further ones do not count
+	Line   = 8 << 10 // of the audit log, with its end
 	Policy = 64 << 10
 	Zones  = 256 // of which a policy may say something: what is written of them fits into Policy
 )
@@ -40,15 +41,22 @@ const (
 // What engines, kernels and Kubernetes say of objects that others made.
 const (
 	Annotations = 256 << 10 // bytes of all annotations of an object, as the API server holds them
+	Claim       = 768 << 10 // of a claim of devices: 64 parameters of 10 KiB, as the API server holds them
 	Container   = 1 << 20   // of what an engine says of a container
+	Engine      = 16 << 20  // of a line that an engine writes: a list of all containers is one, and an event
+	Cgroups     = 64 << 10  // of a file of a cgroup, or of the cgroups of a process
+	Path        = 4 << 10   // of a path, as the kernel takes them
+	Rules       = 32 << 20  // of what a program prints of the host's firewall
 	Prefixes    = 4 << 20   // of a file of prefixes
 	Machine     = 256 << 10 // of a QEMU command line, or of libvirt's description of a machine
 )
 
 // What a switch says.
 const (
-	Database       = 8 << 20 // bytes of a message of its database; with 1,000 ports it sends 2 MB
-	DatabaseLevels = 64      // of its arrays and objects
+	Database       = 8 << 20  // bytes of a message of its database; with 1,000 ports it sends 2 MB
+	DatabaseRow    = 1 << 20  // of a change of a row in it
+	DatabaseLevels = 64       // of its arrays and objects
+	Flows          = 64 << 20 // of all parts of an OpenFlow answer, whose messages have 64 KiB by their format
 )
 
 // What members of a cluster say.
@@ -57,6 +65,7 @@ const (
 	Call        = 1 << 20   // of a call of a node or of the migration helper
 	Description = 256 << 10 // of a container that is to come
 	Manifest    = 4 << 20   // of an image; distribution's own limit
+	Window      = 8 << 20   // of a packed stream that its reader remembers
 )
 
 // HTTP.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -490,12 +489,12 @@ func (w *dockerRun) otherDevices(c *record, veths bool) (cgroups []string, note 
 // cgroup returns the folder of a container's cgroup of version 2. The note says why its
 // packets cannot be told from the host's own, after what kind of network it has.
 func (w *dockerRun) cgroup(c *record, network string) (cgroups []string, note string) {
-	text, err := os.ReadFile(filepath.Join(w.proc, strconv.Itoa(c.Pid), "cgroup"))
+	text, err := cgroup.Text(w.proc, c.Pid)
 	if err != nil {
 		return nil, "" // its process has just ended
 	}
 	h := w.cgroups()
-	path := cgroup.OfContainer(cgroup.Of(string(text)), c.ID)
+	path := cgroup.OfContainer(cgroup.Of(text), c.ID)
 	switch trouble := h.Trouble(); {
 	case path != "" && h.Root != "":
 		if note := cgroup.TooDeep(h.Root, filepath.Join(h.Root, path)); note != "" {

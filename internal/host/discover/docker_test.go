@@ -464,7 +464,7 @@ func TestCgroupContainer(t *testing.T) {
 		{"empty", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := cgroupContainer([]byte(c.text)); got != c.want {
+			if got := cgroupContainer(c.text); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

@@ -17,7 +17,7 @@ func FuzzCgroupContainer(f *testing.F) {
 	boundtest.Seeds[string](f, bound.Policy, "0::/")
 	f.Fuzz(func(t *testing.T, text string) {
 		boundtest.Hold(t, func() {
-			id := cgroupContainer([]byte(text))
+			id := cgroupContainer(text)
 			if id == "" {
 				return
 			}

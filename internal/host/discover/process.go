@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"weir/internal/base/cgroup"
 	"weir/internal/base/nsthread"
 )
 
@@ -19,7 +20,7 @@ var containerIDs = regexp.MustCompile(`[0-9a-f]{64}`)
 // cgroupContainer reads the id of the outermost container out of the text of
 // /proc/PID/cgroup, "" if there is none. Outermost: what an engine inside a
 // container starts is that container's business.
-func cgroupContainer(text []byte) string { return string(containerIDs.Find(text)) }
+func cgroupContainer(text string) string { return containerIDs.FindString(text) }
 
 // netnsPath returns the file of a process's network namespace.
 func netnsPath(proc string, pid int) string {
@@ -49,7 +50,7 @@ func findProcesses(proc string, links linkTable, ids map[string]bool, nsids map[
 		if !ours[name] {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
+		text, err := cgroup.Text(proc, pid)
 		if err != nil {
 			continue
 		}

@@ -22,6 +22,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/base/cgroup"
 	"weir/internal/config"
+	"weir/internal/core/bound"
 	"weir/internal/host/dataplane/bpf"
 	"weir/internal/host/dataplane/tc"
 	"weir/internal/host/rootlock"
@@ -155,16 +156,35 @@ func (e needsRoot) Unwrap() error { return e.error }
 func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, name, args...).Output()
+	out, message := printed{most: bound.Rules}, printed{most: bound.Policy}
+	command := exec.CommandContext(ctx, name, args...)
+	command.Stdout, command.Stderr = &out, &message
+	err := command.Run()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		first, _, _ := strings.Cut(strings.TrimSpace(string(exit.Stderr)), "\n")
+	if out.size > out.most {
+		err = bound.Length("output of "+name, out.size, out.most)
+	} else if errors.As(err, &exit) {
+		first, _, _ := strings.Cut(strings.TrimSpace(string(message.text)), "\n")
 		err = fmt.Errorf("%s: %w: %s", name, err, first)
 		if os.Geteuid() != 0 {
 			err = needsRoot{err}
 		}
 	}
-	return out, err
+	return out.text, err
+}
+
+// printed is the beginning of what a program prints, of at most so many bytes, and the size of all.
+type printed struct {
+	text []byte
+	size int
+	most int
+}
+
+// Write implements io.Writer.
+func (p *printed) Write(b []byte) (int, error) {
+	p.text = append(p.text, b[:min(len(b), p.most-len(p.text))]...)
+	p.size += len(b)
+	return len(b), nil
 }
 
 func lookClock() Seen[KernelClock] {

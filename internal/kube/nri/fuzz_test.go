@@ -21,7 +21,10 @@ func FuzzSandbox(f *testing.F) {
 		boundtest.Hold(t, func() {
 			p := podOf(&api.PodSandbox{Id: name, Name: name, Namespace: name, Annotations: map[string]string{name: parent},
 				Linux: &api.LinuxPodSandbox{CgroupParent: parent, Namespaces: []*api.LinuxNamespace{{Type: "network", Path: path}}}})
-			if p.Netns != path || len(p.Cgroup) > len(parent)*len(parent)+10 {
+			if p.Netns != path && len(path) < bound.Path || len(p.Netns) >= bound.Path {
+				t.Errorf("%d bytes of namespace out of %d", len(p.Netns), len(path))
+			}
+			if len(p.Cgroup) > len(parent)*len(parent)+10 || len(parent) >= bound.Path && p.Cgroup != "" {
 				t.Errorf("%d bytes of cgroup out of %d", len(p.Cgroup), len(parent))
 			}
 		})

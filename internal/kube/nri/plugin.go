@@ -230,12 +230,20 @@ func podOf(s *api.PodSandbox) decide.Pod {
 	p := decide.Pod{Namespace: s.GetNamespace(), Name: s.GetName(), UID: s.GetUid(), Sandbox: s.GetId(), Annotations: s.GetAnnotations()}
 	for _, ns := range s.GetLinux().GetNamespaces() {
 		if ns.GetType() == "network" {
-			p.Netns = ns.GetPath()
+			p.Netns = bounded(ns.GetPath())
 		}
 	}
-	parent := s.GetLinux().GetCgroupParent()
+	parent := bounded(s.GetLinux().GetCgroupParent())
 	p.Cgroup, p.QoS = cgroupPath(parent), qosOf(parent)
 	return p
+}
+
+// bounded returns a path, "" for one that is longer than the kernel takes.
+func bounded(file string) string {
+	if len(file) >= bound.Path {
+		return ""
+	}
+	return file
 }
 
 // cgroupPath returns the path of a cgroup below the mount. With cgroupfs the kubelet says it;

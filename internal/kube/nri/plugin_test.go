@@ -14,6 +14,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
+	"weir/internal/core/bound"
 	"weir/internal/kube/decide"
 )
 
@@ -36,6 +37,15 @@ func TestCgroupPath(t *testing.T) {
 		if got := qosOf(parent); got != want.qos {
 			t.Errorf("%q is of class %s, want %s", parent, got, want.qos)
 		}
+	}
+}
+
+// TestPathsBeyondTheKernels: a path that the kernel would not take is none.
+func TestPathsBeyondTheKernels(t *testing.T) {
+	long := "/" + strings.Repeat("a", bound.Path-1)
+	p := podOf(&api.PodSandbox{Linux: &api.LinuxPodSandbox{CgroupParent: long, Namespaces: []*api.LinuxNamespace{{Type: "network", Path: long}}}})
+	if p.Cgroup != "" || p.Netns != "" {
+		t.Errorf("%d and %d bytes are kept", len(p.Cgroup), len(p.Netns))
 	}
 }
 

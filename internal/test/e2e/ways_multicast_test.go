@@ -49,7 +49,8 @@ func storage(ip net.IP) []byte {
 	return append(append(append(s, make([]byte, 6)...), ip.To16()...), make([]byte, 104)...)
 }
 
-// byFilters changes the filter of each group to sources that it did not have, and waits for the report.
+// byFilters changes the filter of each group to sources that it did not have, and waits for the
+// report.
 func byFilters(x *attack) (send, error) {
 	device, err := net.InterfaceByName(x.Device)
 	if err != nil {

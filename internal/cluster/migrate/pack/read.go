@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
+
+	"weir/internal/core/bound"
 )
 
 // ErrCutOff says that a stream ended too early, ErrTooLarge that it holds more than its
@@ -31,7 +33,7 @@ type StreamBounds struct {
 
 // window is how far back in a stream the decoder has to remember, in bytes: Write needs
 // 4 MiB. A stream that claims to need more is refused before any memory is taken.
-const window = 8 << 20
+const window = bound.Window
 
 // trailer bounds how much may come after the last entry, in bytes: two empty blocks.
 const trailer = 64 << 10

@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"maps"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -36,7 +37,9 @@ type Docker struct {
 // "unix:///var/run/docker.sock"; "" means DOCKER_HOST, or the default socket. It does not
 // connect yet.
 func NewDocker(host string) (*Docker, error) {
-	options := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	transport := &http.Transport{MaxIdleConns: 6, IdleConnTimeout: 30 * time.Second} // as the client has by itself
+	caller := &http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}
+	options := []client.Opt{client.WithHTTPClient(caller), client.WithHost(client.DefaultDockerHost), client.FromEnv, client.WithAPIVersionNegotiation()}
 	if host != "" {
 		options = append(options, client.WithHost(host))
 	}
@@ -44,6 +47,7 @@ func NewDocker(host string) (*Docker, error) {
 	if err != nil {
 		return nil, err
 	}
+	caller.Transport = answers{caller.Transport}
 	return &Docker{client: c}, nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"weir/internal/base/tlsfile"
+	"weir/internal/core/bound"
 )
 
 const version = 4 // OpenFlow 1.3
@@ -45,7 +46,7 @@ const headSize = 8
 
 // maxAnswer bounds all parts of one answer together, in bytes: 600,000 flows. One
 // message has at most 64 KB by its format.
-const maxAnswer = 64 << 20
+const maxAnswer = bound.Flows
 
 // errShort is a message that ends too early.
 var errShort = errors.New("message is cut short")

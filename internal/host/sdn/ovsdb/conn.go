@@ -3,6 +3,7 @@
 package ovsdb
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -82,6 +83,9 @@ type change[R any] struct {
 
 func (c *change[R]) UnmarshalJSON(text []byte) error {
 	c.size = len(text)
+	if c.size > maxRow {
+		return fmt.Errorf("a row of %d bytes, and %d are the most", c.size, maxRow)
+	}
 	return json.Unmarshal(text, &struct {
 		New **R `json:"new"`
 	}{&c.row})
@@ -105,7 +109,8 @@ func follow[R any](t *tables, table string, rows *map[string]R, all changes[R]) 
 	}
 }
 
-// apply makes the changes of one transaction, or of the first answer, which has all rows.
+// apply makes the changes of one transaction, the parameters of an update (the monitor's name and
+// the rows), or of the first answer, which is all rows.
 func (t *tables) apply(text json.RawMessage) error {
 	var u struct {
 		Bridge    changes[bridgeRow]
@@ -114,8 +119,16 @@ func (t *tables) apply(text json.RawMessage) error {
 		QoS       changes[qosRow]
 		Queue     changes[queueRow]
 	}
-	if err := json.Unmarshal(text, &u); err != nil {
+	var into any = &u
+	params := [3]any{new(json.RawMessage), &u}
+	if bytes.HasPrefix(text, []byte("[")) {
+		into = &params
+	}
+	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("rows of the database: %w", err)
+	}
+	if params[1] == nil || params[2] != nil {
+		return errors.New("an update of the database has no rows")
 	}
 	if t.sizes == nil {
 		t.sizes = map[tableRow]int{}

@@ -5,6 +5,7 @@ package ovsdb
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"weir/internal/core/bound"
 )
@@ -15,6 +16,7 @@ const (
 	maxMessage = bound.Database       // bytes of one message
 	maxDepth   = bound.DatabaseLevels // of its arrays and objects
 	maxValues  = maxMessage / 48      // in them
+	maxRow     = bound.DatabaseRow    // bytes of a change of a row: that of a bridge with 10,000 ports
 	maxRows    = 100000               // of all tables together, and of what bridges refer to
 	maxText    = 4 * maxMessage       // bytes of all rows together
 )
@@ -33,6 +35,9 @@ func messages(from io.Reader, take func(text []byte) error) error {
 			used, ended, broken := f.add(rest)
 			if broken != nil {
 				return broken
+			}
+			if len(whole)+used > cap(whole) {
+				whole = slices.Grow(whole, max(used, cap(whole))) // append alone would copy a long one ten times
 			}
 			whole, rest = append(whole, rest[:used]...), rest[used:]
 			if !ended {

@@ -28,7 +28,7 @@ const writeLimit = 10 * time.Second
 type session struct {
 	conn   net.Conn
 	files  tlsfile.Files
-	update func(rows json.RawMessage) error
+	update func(params json.RawMessage) error
 	lost   chan struct{} // closed when it has ended
 
 	writing sync.Mutex // held for a message
@@ -74,7 +74,7 @@ func dialUp(ctx context.Context, address string, files tlsfile.Files) (net.Conn,
 	return new(net.Dialer).DialContext(ctx, network, where)
 }
 
-// newSession begins a conversation. update is called with the rows of each update.
+// newSession begins a conversation. update is called with the parameters of each update.
 func newSession(conn net.Conn, files tlsfile.Files, update func(json.RawMessage) error) *session {
 	s := &session{conn: conn, files: files, update: update, lost: make(chan struct{}), waiting: map[uint64]call{}}
 	go func() {
@@ -112,11 +112,7 @@ func (s *session) take(text []byte) error {
 	}
 	switch m.Method {
 	case "update": // of the only monitor
-		var params []json.RawMessage
-		if err := json.Unmarshal(m.Params, &params); err != nil || len(params) != 2 {
-			return errors.New("an update of the database has no rows")
-		}
-		return s.update(params[1])
+		return s.update(m.Params)
 	case "echo":
 		if m.ID == nil {
 			return nil

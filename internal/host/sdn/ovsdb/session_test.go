@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -126,7 +127,7 @@ func TestHostileDatabase(t *testing.T) {
 		{"no message", "no message of a database", func(w io.Writer) { _, _ = io.WriteString(w, `["hello"]`) }},
 		{"rows without end", "more than 100000 rows", rows},
 		{"long rows without end", "rows of more than 32 MB", func(w io.Writer) {
-			long := strings.Repeat("x", maxMessage/2)
+			long := strings.Repeat("x", maxRow-100)
 			var err error
 			for n := 0; err == nil; n++ {
 				_, err = fmt.Fprintf(w, `{"id":null,"method":"update","params":[null,{"Queue":{"%d":{"new":{"other_config":["map",[["a","%s"]]]}}}}]}`, n, long)
@@ -203,7 +204,7 @@ func FuzzDatabase(f *testing.F) {
 	f.Add(`{"QoS":{"11111111-1111-1111-1111-111111111111":{"new":{"queues":["map",[[1,["uuid","x"]]]]}}}}`, `{"id":"x","result":7}`)
 	f.Add(`{"Port":{"11111111-1111-1111-1111-111111111111":{"new":{"qos":["set",[]],"name":7}}}}`, `{"id":null,"method":"update","params":[null,{"Port":{"x":{"old":{},"new":{}}}}]}`)
 	f.Add(`{"Queue":{"x":{"new":{"dscp":["set",[1,2]]}}}}`, `{"id":null,"method":"echo","params":{}}{"id":"x","method":"echo"}`)
-	for _, text := range boundtest.Texts(bound.Body) {
+	for _, text := range boundtest.Texts(maxRow) {
 		f.Add(text, `{"id":null,"method":"update","params":[`+text)
 	}
 	f.Fuzz(func(t *testing.T, rows, after string) {
@@ -223,8 +224,8 @@ func FuzzDatabase(f *testing.F) {
 	})
 }
 
-// TestMessagesOfManyValues: what costs most of a message with as many values as it may have takes
-// no more memory than an input may, whatever their kind.
+// TestMessagesOfManyValues: a row with as many values as a message may have, or as long as one may
+// be, costs no more than an input may, whatever their kind. A longer one is refused.
 func TestMessagesOfManyValues(t *testing.T) {
 	for name, shape := range map[string][3]string{
 		"numbers":    {`{"Queue":{"x":{"new":{"dscp":[`, `1`, `]}}}}`},
@@ -238,7 +239,7 @@ func TestMessagesOfManyValues(t *testing.T) {
 			unit := shape[1] + ","
 			times := maxValues/strings.Count(unit, ",") - 8
 			text := `{"id":null,"method":"update","params":[null,` + shape[0] + strings.Repeat(unit, times) + shape[1] + shape[2] + `]}`
-			cost := boundtest.Measure(func() {
+			boundtest.Hold(t, func() {
 				c := &Conn{changed: make(chan struct{}, 1)}
 				c.session = &session{update: c.update}
 				if err := messages(strings.NewReader(text), c.session.take); err == nil {
@@ -246,11 +247,36 @@ func TestMessagesOfManyValues(t *testing.T) {
 				}
 				_, _ = c.rows.assemble()
 			})
-			t.Logf("%d MB, %v", cost.Bytes>>20, cost.CPU)
-			if cost.Bytes > bound.Memory {
-				t.Errorf("%d bytes of %s allocate %d MB, %d are the most", len(text), name, cost.Bytes>>20, bound.Memory>>20)
-			}
 		})
+	}
+}
+
+// TestMessageOfLongRows: a message that is full of the longest rows takes no more memory than an
+// input may, and a row that is longer ends the conversation.
+func TestMessageOfLongRows(t *testing.T) {
+	row := func(id byte, length int) string {
+		const begun, ended = `{"new":{"other_config":["map",[["a","`, `"]]]}}`
+		return `"` + string(id) + `":` + begun + strings.Repeat("x", length-len(begun)-len(ended)) + ended
+	}
+	update := func(rows ...string) string {
+		return `{"id":null,"method":"update","params":[null,{"Queue":{` + strings.Join(rows, ",") + `}}]}`
+	}
+	var long []string
+	for id := byte('a'); len(long) < maxMessage/maxRow-1; id++ {
+		long = append(long, row(id, maxRow))
+	}
+	c := &Conn{changed: make(chan struct{}, 1)}
+	c.session = &session{update: c.update}
+	cost := boundtest.Measure(func() {
+		if err := messages(strings.NewReader(update(long...)), c.session.take); !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+	})
+	if cost.Bytes > bound.Memory || len(c.rows.Queue) != len(long) {
+		t.Errorf("%d rows allocate %d MB, %d are the most", len(c.rows.Queue), cost.Bytes>>20, bound.Memory>>20)
+	}
+	if err := messages(strings.NewReader(update(row('a', maxRow+1))), c.session.take); err == nil || !strings.Contains(err.Error(), "1048577 bytes") {
+		t.Error(err)
 	}
 }
 

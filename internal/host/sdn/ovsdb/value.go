@@ -17,11 +17,10 @@ import (
 type reference string
 
 func (r *reference) UnmarshalJSON(text []byte) error {
-	id, ok := tagged(text, "uuid")
-	if !ok {
+	if !pair(text, "uuid", (*string)(r)) {
 		return errors.New("no reference to a row")
 	}
-	return json.Unmarshal(id, (*string)(r))
+	return nil
 }
 
 // set is a set of values, also of at most one.
@@ -47,13 +46,9 @@ func (s set[T]) only() *T {
 type dictionary[K cmp.Ordered, V any] map[K]V
 
 func (d *dictionary[K, V]) UnmarshalJSON(text []byte) error {
-	list, ok := tagged(text, "map")
-	if !ok {
-		return errors.New("no map")
-	}
 	var entries []entry[K, V]
-	if err := json.Unmarshal(list, &entries); err != nil {
-		return err
+	if !pair(text, "map", &entries) {
+		return errors.New("no map")
 	}
 	*d = make(dictionary[K, V], len(entries))
 	for _, e := range entries {
@@ -77,6 +72,16 @@ func (e *entry[K, V]) UnmarshalJSON(text []byte) error {
 		return errors.New("no entry of a map")
 	}
 	return nil
+}
+
+// pair reads a tag and the value behind it, and says whether it is that tag.
+func pair(text []byte, tag string, value any) bool {
+	read := [3]any{new(string), value} // null makes nil of an element
+	if json.Unmarshal(text, &read) != nil || read[1] == nil || read[2] != nil {
+		return false
+	}
+	is, ok := read[0].(*string)
+	return ok && *is == tag
 }
 
 // tagged returns what stands behind the tag of a value.

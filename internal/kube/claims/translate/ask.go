@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"weir/internal/api"
+	"weir/internal/core/bound"
 	"weir/internal/core/policy"
 	"weir/internal/core/refusal"
 )
@@ -37,6 +38,9 @@ type Share struct {
 // *refusal.Error.
 func Ask(claim *resourceapi.ResourceClaim, pool string, links []api.LinkStatus) (Asked, error) {
 	asked := Asked{AllocationRequest: api.AllocationRequest{For: claim.Namespace + "/" + claim.Name}}
+	if size := claim.Size(); size > bound.Claim {
+		return asked, &refusal.Error{Kind: refusal.Invalid, Field: "spec", Msg: fmt.Sprintf("a claim of %d bytes, and %d are the most", size, bound.Claim), Remedy: "give it fewer parameters"}
+	}
 	if claim.Status.Allocation == nil {
 		return asked, &refusal.Error{Kind: refusal.Invalid, Field: "status.allocation", Msg: "the claim is not allocated", Remedy: "the scheduler allocates it"}
 	}

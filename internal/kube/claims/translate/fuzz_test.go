@@ -20,7 +20,7 @@ func FuzzClaim(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text)
-	boundtest.Seeds[[]byte](f, bound.Annotations, `{"spec":{"devices":{"config":[{"opaque":{"parameters":`, `{"status":{"devices":[{"data":`, `{"status":{"allocation":{"devices":{"results":[{"consumedCapacity":{"egress":"`)
+	boundtest.Seeds[[]byte](f, bound.Claim, `{"spec":{"devices":{"config":[{"opaque":{"parameters":`, `{"status":{"devices":[{"data":`, `{"status":{"allocation":{"devices":{"results":[{"consumedCapacity":{"egress":"`)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		boundtest.Hold(t, func() {
 			var claim resourceapi.ResourceClaim

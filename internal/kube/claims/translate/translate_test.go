@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/internal/api"
+	"weir/internal/core/bound"
 	"weir/internal/core/refusal"
 )
 
@@ -208,6 +209,9 @@ func TestAskRefuses(t *testing.T) {
 		{"an unknown link", "eth9 bandwidth=1M", nil, refusal.Unknown, at + ".device", "eth9", "the node has Eth2, eth0, eth1; delete the pod"},
 		{"another node's", "eth0 bandwidth=1M", func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Pool = "n2" }, refusal.Invalid, "status.allocation.devices", "", "in pool n1"},
 		{"not allocated", "eth0 bandwidth=1M", func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, refusal.Invalid, "status.allocation", "", "not allocated"},
+		{"a claim longer than the API server takes one", "eth0 bandwidth=1M", func(c *resourceapi.ResourceClaim) {
+			c.Annotations = map[string]string{"a": strings.Repeat("x", bound.Claim)}
+		}, refusal.Invalid, "spec", "", "and 786432 are the most"},
 		{"for a pod group", "eth0 bandwidth=1M", func(c *resourceapi.ResourceClaim) {
 			c.Status.ReservedFor[0] = resourceapi.ResourceClaimConsumerReference{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "g"}
 		}, refusal.Invalid, "status.reservedFor", "podgroups/g", "resourceClaimTemplateName"},

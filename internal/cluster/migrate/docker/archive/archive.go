@@ -37,11 +37,12 @@ import (
 
 	"weir/internal/cluster/migrate/pack"
 	"weir/internal/cluster/move"
+	"weir/internal/core/bound"
 )
 
 const (
 	manifestFile  = "manifest.json"
-	manifestBytes = 1 << 20
+	manifestBytes = bound.Message
 	configBytes   = 4 << 20 // the engine reads it into its memory
 	mostLayers    = 128     // an overlay of Docker's has at most 125
 )
