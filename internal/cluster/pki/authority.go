@@ -139,8 +139,8 @@ func (a Authority) IssueNode(node string, request []byte, now time.Time) (*x509.
 	if err := wire.CheckNode(node); err != nil {
 		return nil, err
 	}
-	if err := bound.Length("signing request", len(request), bound.Body); err != nil {
-		return nil, err
+	if len(request) > bound.Body {
+		return nil, &bound.Error{What: "signing request", Has: len(request), Max: bound.Body, Unit: "bytes", Remedy: "send one for an Ed25519 key alone"}
 	}
 	if block, _ := pem.Decode(request); block != nil {
 		request = block.Bytes

@@ -40,15 +40,15 @@ const (
 
 // What engines, kernels and Kubernetes say of objects that others made.
 const (
-	Annotations = 256 << 10 // bytes of all annotations of an object, as the API server holds them
-	Claim       = 768 << 10 // of a claim of devices: 64 parameters of 10 KiB, as the API server holds them
-	Container   = 1 << 20   // of what an engine says of a container
-	Engine      = 16 << 20  // of a line that an engine writes: a list of all containers is one, and an event
-	Cgroups     = 64 << 10  // of a file of a cgroup, or of the cgroups of a process
-	Path        = 4 << 10   // of a path, as the kernel takes them
-	Rules       = 32 << 20  // of what a program prints of the host's firewall
-	Prefixes    = 4 << 20   // of a file of prefixes
-	Machine     = 256 << 10 // of a QEMU command line, or of libvirt's description of a machine
+	Annotations = 256 << 10  // bytes of all annotations of an object, as the API server holds them
+	Claim       = 1536 << 10 // of a claim of devices: what etcd takes of an object
+	Container   = 1 << 20    // of what an engine says of a container
+	Engine      = 32 << 20   // of a line that an engine writes, which is an event or a whole list: 4,095 containers of 8 KiB
+	Cgroups     = 64 << 10   // of a file of a cgroup, or of the cgroups of a process
+	Path        = 4 << 10    // of a path, as the kernel takes them
+	Rules       = 32 << 20   // of what a program prints of the host's firewall
+	Prefixes    = 4 << 20    // of a file of prefixes
+	Machine     = 256 << 10  // of a QEMU command line, or of libvirt's description of a machine
 )
 
 // What a switch says.

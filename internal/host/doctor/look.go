@@ -162,7 +162,7 @@ func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	err := command.Run()
 	var exit *exec.ExitError
 	if out.size > out.most {
-		err = bound.Length("output of "+name, out.size, out.most)
+		err = &bound.Error{What: "output of " + name, Has: out.size, Max: out.most, Unit: "bytes", Remedy: "shorten the rules, or name bits for mark_mask"}
 	} else if errors.As(err, &exit) {
 		first, _, _ := strings.Cut(strings.TrimSpace(string(message.text)), "\n")
 		err = fmt.Errorf("%s: %w: %s", name, err, first)

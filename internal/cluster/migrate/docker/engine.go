@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"weir/internal/base/dockerapi"
 	"weir/internal/cluster/move"
 	"weir/internal/core/accept"
 
@@ -62,11 +63,7 @@ func (e *Engine) rootDir(ctx context.Context, p place) (string, error) {
 // Open returns the engine at host, e.g. "unix:///var/run/docker.sock"; "" means
 // DOCKER_HOST, or the default socket. The engine need not run yet.
 func Open(host string) (*Engine, error) {
-	options := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
-	if host != "" {
-		options = append(options, client.WithHost(host))
-	}
-	c, err := client.NewClientWithOpts(options...)
+	c, err := dockerapi.New(host)
 	if err != nil {
 		return nil, fmt.Errorf("docker engine %q: %w", host, err)
 	}

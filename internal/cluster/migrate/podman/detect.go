@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/docker/client"
+	"weir/internal/base/dockerapi"
 )
 
 // answerTimeout bounds how long an engine may take to say which it is.
@@ -20,7 +20,7 @@ const answerTimeout = 3 * time.Second
 func Serves(ctx context.Context, socket string) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	c, err := client.NewClientWithOpts(client.WithHost("unix://"+socket), client.WithAPIVersionNegotiation())
+	c, err := dockerapi.New("unix://" + socket)
 	if err != nil {
 		return false
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"weir/internal/api"
+	"weir/internal/base/dockerapi"
 	"weir/internal/cluster/profile"
 	"weir/internal/core/policy"
 	"weir/internal/core/wire"
@@ -49,7 +50,7 @@ type Profiler struct {
 
 // New makes a Profiler for the engine at a socket; the engine need not run.
 func New(engine wire.EngineName, socket string, agent api.Agent) (*Profiler, error) {
-	c, err := client.NewClientWithOpts(client.WithHost("unix://"+socket), client.WithAPIVersionNegotiation())
+	c, err := dockerapi.New("unix://" + socket)
 	if err != nil {
 		return nil, fmt.Errorf("%s at %s: %w", engine, socket, err)
 	}

@@ -3,48 +3,12 @@
 package engine
 
 import (
-	"bytes"
-	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
 	"weir/internal/core/bound"
 )
-
-// answers is the transport of an engine's client. A line of an answer, which is a whole list or one
-// event, is refused when it is longer than bound.Engine.
-type answers struct{ http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (a answers) RoundTrip(q *http.Request) (*http.Response, error) {
-	answer, err := a.RoundTripper.RoundTrip(q)
-	if err == nil {
-		answer.Body = &lines{ReadCloser: answer.Body}
-	}
-	return answer, err
-}
-
-// lines is a text whose lines are bounded.
-type lines struct {
-	io.ReadCloser
-	line int // bytes of the present one
-}
-
-// Read implements io.Reader.
-func (l *lines) Read(p []byte) (int, error) {
-	n, err := l.ReadCloser.Read(p)
-	if last := bytes.LastIndexByte(p[:n], '\n'); last >= 0 {
-		l.line = n - last
-	} else {
-		l.line += n
-	}
-	if over := bound.Length("a line of the engine's answer", l.line, bound.Engine); over != nil {
-		return 0, over
-	}
-	return n, err
-}
 
 // beginning is how much is kept of a label that is too long to be read.
 const beginning = 40

@@ -5,7 +5,6 @@ package engine
 import (
 	"context"
 	"maps"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,6 +20,7 @@ import (
 	"github.com/docker/docker/client"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/base/dockerapi"
 	"weir/internal/core/bound"
 )
 
@@ -37,17 +37,10 @@ type Docker struct {
 // "unix:///var/run/docker.sock"; "" means DOCKER_HOST, or the default socket. It does not
 // connect yet.
 func NewDocker(host string) (*Docker, error) {
-	transport := &http.Transport{MaxIdleConns: 6, IdleConnTimeout: 30 * time.Second} // as the client has by itself
-	caller := &http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}
-	options := []client.Opt{client.WithHTTPClient(caller), client.WithHost(client.DefaultDockerHost), client.FromEnv, client.WithAPIVersionNegotiation()}
-	if host != "" {
-		options = append(options, client.WithHost(host))
-	}
-	c, err := client.NewClientWithOpts(options...)
+	c, err := dockerapi.New(host)
 	if err != nil {
 		return nil, err
 	}
-	caller.Transport = answers{caller.Transport}
 	return &Docker{client: c}, nil
 }
 

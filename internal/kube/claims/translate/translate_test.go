@@ -211,7 +211,7 @@ func TestAskRefuses(t *testing.T) {
 		{"not allocated", "eth0 bandwidth=1M", func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, refusal.Invalid, "status.allocation", "", "not allocated"},
 		{"a claim longer than the API server takes one", "eth0 bandwidth=1M", func(c *resourceapi.ResourceClaim) {
 			c.Annotations = map[string]string{"a": strings.Repeat("x", bound.Claim)}
-		}, refusal.Invalid, "spec", "", "and 786432 are the most"},
+		}, refusal.Invalid, "spec", "", fmt.Sprintf("and %d are the most", bound.Claim)},
 		{"for a pod group", "eth0 bandwidth=1M", func(c *resourceapi.ResourceClaim) {
 			c.Status.ReservedFor[0] = resourceapi.ResourceClaimConsumerReference{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "g"}
 		}, refusal.Invalid, "status.reservedFor", "podgroups/g", "resourceClaimTemplateName"},
