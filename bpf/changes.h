@@ -53,6 +53,7 @@ static __always_inline void apply_discipline(struct weir_class *c, __u32 id,
 	c->aqm_target = cfg->aqm_target;
 	c->aqm_interval = cfg->aqm_interval;
 	c->ce_above = cfg->ce_above;
+	c->ack_filter = cfg->ack_filter;
 	for (int q = 0; q < WEIR_MAX_QUEUES; q++) {
 		struct weir_flow *f = flow_at(rule_queue(id, q));
 

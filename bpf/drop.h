@@ -6,6 +6,7 @@
 #ifndef WEIR_DROP_H
 #define WEIR_DROP_H
 
+#include "core/ack.h"
 #include "core/delay.h"
 #include "core/hold.h"
 #include "disciplines/table.h"
@@ -111,6 +112,26 @@ static __noinline bool turns_give_way(struct Qdisc *sch, struct bpf_sk_buff_ptr 
 	struct weir_class *c = class_at(id);
 
 	return drop_first(c, id, sfq_victim(c, id), sch, to_free, WEIR_DROP_QUEUE_PACKETS);
+}
+
+/* The slot of the ACK that this one, of the flow with this hash, replaces; 0 = of none. */
+static __noinline slot_ref ack_before(struct sk_buff *skb, __u32 id, __u32 hash)
+{
+	struct weir_flow *f;
+	struct slot *slot;
+	__u16 at = flow_look(id, hash);
+	__u32 key;
+
+	if (!at)
+		return 0;
+	f = stored(at - 1);
+	if (!f->qlen)
+		return 0;
+	key = f->list.tail - 1;
+	slot = bpf_map_lookup_elem(&slots, &key);
+	if (!slot)
+		return 0;
+	return slot->skb && ack_covers(skb, slot->skb) ? key + 1 : 0;
 }
 
 /*

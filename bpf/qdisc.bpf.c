@@ -111,6 +111,14 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 			key = hash;
 		else
 			flow = rule_queue(id, queue_of(c, key));
+		if (unlikely(c->ack_filter) && (hashes || takes_turns(c, key))) {
+			s = ack_before(skb, id, hash);
+			if (s && slot_fill(s - 1, skb, to_free)) {
+				c->enqueued_packets--;
+				c->thinned++;
+				return NET_XMIT_SUCCESS;
+			}
+		}
 		now = bpf_ktime_get_ns();
 		why = discipline_refuses(id, key, hash, len, now);
 		if (unlikely(why == WEIR_DROP_QUEUE_PACKETS) && takes_turns(c, key) &&

@@ -155,6 +155,7 @@ struct weir_class_config {
 	__u64 aqm_target; /* CoDel: ns a packet may wait; 0 = off */
 	__u64 aqm_interval; /* CoDel: ns for which it may wait longer */
 	__u64 ce_above; /* ECN: ns, an ECT packet behind one that waited for longer is marked; ~0 = CoDel alone marks; 0 = no ECN */
+	__u64 ack_filter; /* an ACK that waits gives way to a newer one: core/ack.h */
 	/* What the costs were made of, for people and for an agent that adopts. */
 	__u64 min_bps, max_bps, police_bps;
 	__u64 burst_bytes;
@@ -266,6 +267,7 @@ struct weir_class {
 	__u16 draws; /* packets that wait and were drawn */
 	__u8 draw_run; /* a run has 1 << draw_run packets */
 	__u8 draw_place; /* which of them is drawn, from 1 on */
+	__u64 thinned; /* ACKs that gave way to newer ones; counted nowhere else */
 	__u64 marked; /* ECN: packets with CE; counted before enqueue, outside of the qdisc's lock */
 
 	/* discipline: packets that find others waiting */
@@ -280,6 +282,7 @@ struct weir_class {
 	__u64 police_at; /* llq: up to when the strict queue has used its rate */
 	__u64 police_cost, police_burst;
 	__u64 aqm_target, aqm_interval, ce_above;
+	__u64 ack_filter;
 
 	/* queues with an interval (core/hold.h) */
 	__u32 held; /* packets that are not among qlen yet */

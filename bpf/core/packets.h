@@ -90,7 +90,7 @@ static __always_inline void slot_give(slot_ref s)
 		struct slot *__slot = bpf_map_lookup_elem(&slots, &__key);                         \
 		if (likely(__slot)) {                                                              \
 			struct sk_buff *__old = bpf_kptr_xchg(&__slot->skb, skb);                  \
-			if (unlikely(__old)) /* cannot be: the slot was free */                    \
+			if (unlikely(__old)) /* an ACK that gave way; other slots were free */     \
 				bpf_qdisc_skb_drop(__old, to_free);                                \
 		}                                                                                  \
 		__slot != NULL;                                                                    \

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/if_ether.h>
 #include <linux/types.h>
 
 #define WEIR_KERNEL_H
@@ -34,8 +35,17 @@
 #define TC_ACT_UNSPEC -1
 #define __sk_buff sk_buff
 #define ingress_ifindex skb_iif
+#define bpf_htons __builtin_bswap16
+#define bpf_htonl __builtin_bswap32
+#define bpf_ntohl __builtin_bswap32
+#define lying_at(address, type) ((type *)(address))
 
 struct cgroup;
+struct in6_addr {
+	union {
+		__u32 u6_addr32[4];
+	} in6_u;
+};
 struct skb_shared_info {
 	unsigned short gso_size, gso_segs;
 };
@@ -49,7 +59,10 @@ struct sk_buff {
 	unsigned int pkt_len;
 	unsigned int len, ip_at, headers;
 	struct skb_shared_info info;
-	bool tagged;
+	__u32 vlan_all;
+	__u16 protocol, network_header;
+	unsigned char *head;
+	unsigned int tail;
 	__u64 born;
 	__u8 ecn; /* the two bits: 0 = cannot be marked, 3 = CE */
 	bool unheard; /* nothing follows its leaving */
@@ -96,7 +109,7 @@ static __u32 packet_headers(const struct sk_buff *skb, const struct skb_shared_i
 }
 static bool packet_tagged(const struct sk_buff *skb)
 {
-	return skb->tagged;
+	return skb->vlan_all;
 }
 static __u32 packet_ip_at(const struct sk_buff *skb)
 {

@@ -45,7 +45,7 @@ static int sim_arguments(const char *word)
 	return !strcmp(word, "link")	 ? 13
 	       : !strcmp(word, "class")	 ? 11
 	       : !strcmp(word, "group")	 ? 3
-	       : !strcmp(word, "queues") ? 49
+	       : !strcmp(word, "queues") ? 50
 					 : 0;
 }
 
@@ -93,12 +93,13 @@ static bool sim_configure(const char *word, const unsigned long long *a)
 		c->aqm_target = a[6];
 		c->aqm_interval = a[7];
 		c->ce_above = a[8];
+		c->ack_filter = a[9];
 		for (int q = 0; q < WEIR_MAX_QUEUES; q++) {
-			c->queue[q].cost = a[9 + 5 * q];
-			c->queue[q].limit_packets = a[10 + 5 * q];
-			c->queue[q].peers = a[11 + 5 * q];
-			c->queue[q].interval = a[12 + 5 * q];
-			c->queue[q].reserve_bps = a[13 + 5 * q];
+			c->queue[q].cost = a[10 + 5 * q];
+			c->queue[q].limit_packets = a[11 + 5 * q];
+			c->queue[q].peers = a[12 + 5 * q];
+			c->queue[q].interval = a[13 + 5 * q];
+			c->queue[q].reserve_bps = a[14 + 5 * q];
 			if (q == 0)
 				c->paced_queues = 0;
 			if (c->queue[q].interval)

@@ -10,11 +10,12 @@
  * is a watchdog. The device behind takes every packet at once.
  *
  * Traffic comes from sources; source ID is flow ID / 4096 of class ID % 4096, which
- * which makes both its hash and its queue:
+ * makes both its hash and its queue:
  *   greedy  keeps `window` packets on their way: each one that leaves is
  *           followed by a new one `delay` ns later, as an acknowledgement would
  *           cause it
  *   cbr     one packet every `interval` ns, whatever happens
+ *   acks    the same of ACKs of one connection, each of which acknowledges more
  *   client  a greedy one with a window of 1, whose flow is a new one after every
  *           `packets` of them, as that of a connection for each request
  *   request as netperf's TCP_CRR: a flow of its own for each request, of six packets: one
@@ -32,9 +33,10 @@
  *   link LINK_COST BATCH QUANTUM BULK_BATCH BULK_QUANTUM SHARE_SHIFT TOTAL_CREDIT LIMIT_BYTES OVERHEAD LEAST CELLS FROM_IP FRAMED
  *   class ID SHARE_COST FLOOR_COST CEIL_COST WEIGHT MIN_CREDIT MAX_CREDIT LIMIT_BYTES LIMIT_PACKETS INTERVAL BURST
  *   group ID IS_GROUP PARENT
- *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL CE_ABOVE (COST LIMIT PEERS INTERVAL RESERVE) x 8
+ *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL CE_ABOVE ACK_FILTER (COST LIMIT PEERS INTERVAL RESERVE) x 8
  *   greedy ID LEN WINDOW DELAY
  *   cbr ID LEN INTERVAL
+ *   acks ID INTERVAL
  *   client ID LEN DELAY PACKETS
  *   request ID DELAY
  *   tcp ID LEN DELAY SAYS
@@ -101,8 +103,9 @@ struct source {
 	__u32 len;
 	__u64 gap; /* greedy: delay; cbr: interval */
 	__u32 packets; /* of each of a client's flows; 0 = it is none */
-	__u32 came; /* packets of a client so far */
+	__u32 came; /* packets of a client, or ACKs, so far */
 	bool asks; /* it is a request's */
+	bool acks; /* its packets are the ACKs of one connection */
 	__u64 later; /* ns after it has come that a packet asks to leave */
 	int says; /* tcp: NOT_ECT and so on */
 	double window, threshold,
@@ -237,11 +240,32 @@ static __u32 chance(__u32 n)
 	return n ^ n >> 16;
 }
 
+#define IPV4_TCP (ETHERNET_HEADER + 20) /* where TCP begins */
+#define ACK_BYTES (IPV4_TCP + 32) /* of an ACK with time stamps */
+
+/* A packet of source `id` becomes the n-th ACK of its connection. */
+static void write_ack(struct sk_buff *skb, __u32 id, __u32 n)
+{
+	__u32 *words = (__u32 *)(skb->head + ETHERNET_HEADER);
+
+	memset(skb->head, 0, ACK_BYTES);
+	skb->protocol = bpf_htons(ETH_P_IP);
+	skb->network_header = ETHERNET_HEADER;
+	skb->tail = ACK_BYTES;
+	words[0] = bpf_htonl(0x45000000 | (ACK_BYTES - ETHERNET_HEADER));
+	words[2] = bpf_htonl(IPPROTO_TCP << 16);
+	words[5] = bpf_htonl(id); /* ports */
+	words[7] = bpf_htonl(n);
+	words[8] = bpf_htonl(ACK_STAMPED << 16);
+	words[10] = bpf_htonl(ACK_STAMP);
+	words[11] = words[12] = bpf_htonl(n);
+}
+
 /* A packet of source `id`; nothing follows its leaving if it is `unheard`. */
 static void arrive_one(__u32 id, bool unheard)
 {
 	struct source *s = &sources[id];
-	struct sk_buff *skb = malloc(sizeof(*skb));
+	struct sk_buff *skb = malloc(sizeof(*skb) + (s->acks ? ACK_BYTES : 0));
 	struct bpf_sk_buff_ptr to_free;
 
 	skb->unheard = unheard;
@@ -259,9 +283,13 @@ static void arrive_one(__u32 id, bool unheard)
 				     (id / WEIR_MAX_CLASSES % WEIR_MAX_QUEUES) << WEIR_LANE_QUEUE);
 	skb->pkt_len = skb->len = s->len;
 	skb->info = (struct skb_shared_info){};
-	skb->tagged = false;
+	skb->vlan_all = 0;
+	skb->protocol = 0;
+	skb->head = (unsigned char *)(skb + 1);
 	skb->ip_at = ETHERNET_HEADER;
 	skb->born = now_ns;
+	if (s->acks)
+		write_ack(skb, id, ++s->came);
 	if (proxy)
 		weir_mark_ce(skb);
 	if (weir_enqueue(skb, &sch, &to_free) != NET_XMIT_SUCCESS && s->kind != TCP) {
@@ -458,7 +486,7 @@ static void restart(__u32 id, int kind, __u32 len, __u64 gap, __u32 window)
 	s->len = len;
 	s->gap = gap;
 	s->packets = 0;
-	s->asks = false;
+	s->asks = s->acks = false;
 	for (__u32 i = 0; i < window; i++)
 		plan(now_ns + i, id);
 }
@@ -466,7 +494,7 @@ static void restart(__u32 id, int kind, __u32 len, __u64 gap, __u32 window)
 int main(int argc, char **argv)
 {
 	char word[32];
-	unsigned long long a[49];
+	unsigned long long a[50];
 
 #define ROW(number, name)                                                                          \
 	if (argc > 1 && !strcmp(argv[1], #name))                                                   \
@@ -478,6 +506,7 @@ int main(int argc, char **argv)
 		int n = sim_arguments(word)	   ? sim_arguments(word)
 			: !strcmp(word, "greedy")  ? 4
 			: !strcmp(word, "cbr")	   ? 3
+			: !strcmp(word, "acks")	   ? 2
 			: !strcmp(word, "client")  ? 4
 			: !strcmp(word, "request") ? 2
 			: !strcmp(word, "packet")  ? 3
@@ -495,7 +524,7 @@ int main(int argc, char **argv)
 			struct sk_buff skb = {.pkt_len = a[0],
 					      .len = a[1],
 					      .info = {a[2], a[3]},
-					      .tagged = a[4],
+					      .vlan_all = a[4],
 					      .ip_at = a[5],
 					      .headers = a[6]};
 
@@ -505,6 +534,9 @@ int main(int argc, char **argv)
 			restart(a[0], GREEDY, a[1], a[3], a[2]);
 		} else if (!strcmp(word, "cbr")) {
 			restart(a[0], CBR, a[1], a[2], 1);
+		} else if (!strcmp(word, "acks")) {
+			restart(a[0], CBR, ACK_BYTES, a[1], 1);
+			sources[a[0]].acks = true;
 		} else if (!strcmp(word, "client")) {
 			restart(a[0], GREEDY, a[1], a[2], 1);
 			sources[a[0]].packets = a[3];

@@ -223,6 +223,7 @@ type WorkloadLink struct {
 	Score          *Score            `json:"score,omitempty" doc:"how well its promise was kept; absent while it wanted it in no second of the last hour"`
 	Delay          *Delay            `json:"delay,omitempty" doc:"how long its packets waited lately; absent where the backend does not measure it"`
 	MarkedPackets  uint64            `json:"marked_packets,omitempty" doc:"sent with CE in place of a drop (ECN)"`
+	ThinnedPackets uint64            `json:"thinned_packets,omitempty" doc:"TCP ACKs that gave way to newer ones (ack-filter); they count nowhere else"`
 	Queues         []QueueTraffic    `json:"queues,omitempty" doc:"of pq, cbwfq and llq, where the backend counts them"`
 	Discipline     string            `json:"discipline,omitempty" doc:"of the host on a switch's port, which the switch's database says"`
 	HistoryBps     []float64         `json:"history_bps,omitempty" doc:"rates of the last 60 seconds, oldest first; only of a single workload and in a stream's first sample"`

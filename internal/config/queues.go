@@ -21,13 +21,17 @@ func readQueues(value node) []policy.Queue {
 	return queues
 }
 
-// readAQM reads {target: 5ms, interval: 100ms, ecn: true, ce_threshold: 1ms}.
+// readAQM reads {target: 5ms, interval: 100ms, ecn: true, ce_threshold: 1ms, ack_filter: true}.
 func readAQM(value node) discipline.AQM {
 	var aqm discipline.AQM
 	before := len(value.tree.problems)
-	value.fields([]string{"target", "interval", "ecn", "ce_threshold"}, func(key string, field node) {
-		if key == "ecn" {
+	value.fields([]string{"target", "interval", "ecn", "ce_threshold", "ack_filter"}, func(key string, field node) {
+		switch key {
+		case "ecn":
 			readBool(field, &aqm.ECN)
+			return
+		case "ack_filter":
+			readBool(field, &aqm.ACKFilter)
 			return
 		}
 		text, ok := field.text()

@@ -202,7 +202,7 @@ func aqmOf(a discipline.AQM, d discipline.Name) AQM {
 	if target == 0 {
 		return AQM{}
 	}
-	return AQM{Target: target, Interval: interval, ECN: a.ECN, CEThreshold: a.CEThreshold}
+	return AQM{Target: target, Interval: interval, ECN: a.ECN, CEThreshold: a.CEThreshold, ACKFilter: a.ACKFilter}
 }
 
 // claim returns the workload's policy without its mistakes, and its claim on the link.

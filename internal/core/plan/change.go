@@ -189,7 +189,7 @@ func (c Class) insideFacts() []fact {
 	}
 	aqm, dscp := "off", "as it is"
 	if c.AQM.Target != 0 {
-		aqm = discipline.AQM{Target: c.AQM.Target, Interval: c.AQM.Interval, ECN: c.AQM.ECN, CEThreshold: c.AQM.CEThreshold}.Compact()
+		aqm = discipline.AQM{Target: c.AQM.Target, Interval: c.AQM.Interval, ECN: c.AQM.ECN, CEThreshold: c.AQM.CEThreshold, ACKFilter: c.AQM.ACKFilter}.Compact()
 	}
 	if c.DSCP != nil {
 		dscp = classify.DSCPName(*c.DSCP)

@@ -212,6 +212,7 @@ type AQM struct {
 	// waited for longer than CEThreshold each such packet is marked; 0 = none is for that.
 	ECN         bool
 	CEThreshold time.Duration
+	ACKFilter   bool // a TCP ACK that waits gives way to a newer one of its connection
 }
 
 // Port is a device on the host whose incoming packets (what a container or a

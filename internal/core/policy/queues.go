@@ -56,6 +56,9 @@ func (p Policy) checkQueues() error {
 	if err := p.AQM.Check(); err != nil {
 		return invalid.InField("aqm", err)
 	}
+	if p.AQM.ACKFilter && d == discipline.FIFO {
+		return &invalid.Error{Field: "aqm", Value: p.AQM.Compact(), Msg: "ack-filter looks at the ACKs of one connection, and fifo has all packets in one queue", Remedy: "use sfq, pq, cbwfq or llq, or leave ack-filter out"}
+	}
 	if err := p.Isolation.Check(d); err != nil {
 		return invalid.InField("isolation", err)
 	}

@@ -79,6 +79,7 @@ func TestCheckQueues(t *testing.T) {
 		{"priorities of cbwfq", Policy{Discipline: discipline.CBWFQ}, []string{"a priority=1 {udp: 1}", "b"}},
 		{"as much as there is", Policy{Discipline: discipline.CBWFQ, Min: Amount{Rate: 10e6}, Max: Amount{Rate: 20e6}}, []string{"a min=4mbit {udp: 1}", "b min=6mbit"}},
 		{"unknown discipline", Policy{Discipline: "wfq"}, nil},
+		{"ack-filter of fifo", Policy{Discipline: discipline.FIFO, AQM: discipline.AQM{ACKFilter: true}}, nil},
 		{"queues of fifo", Policy{Discipline: discipline.FIFO}, []string{"a", "b {udp: 1}"}},
 		{"queues of the default", Policy{}, []string{"a"}},
 		{"pq without queues", Policy{Discipline: discipline.PQ}, nil},

@@ -153,7 +153,7 @@ const qdiscTests = "^TestPackets|^TestVerified|^TestDeviceComesAgain$"
 // all of them on both.
 const (
 	agentTests     = "AgentAtRest|Disturbed|Churn|RulesFill|QueuesUnder|DisciplineChanges|Inside|Reservation|TargetsAtRandom|Groups$|GroupRefusals|RequestsBesideBulk|TestVerify$|NeighboursOf"
-	agentTestsElse = "SecondAgent|TwoAgents|PolicyChanges|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|UpgradeUnderLoad|GroupChanges|SecondBridge|CannotBeMended/root_qdisc"
+	agentTestsElse = "ACKsGiveWay|SecondAgent|TwoAgents|PolicyChanges|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|UpgradeUnderLoad|GroupChanges|SecondBridge|CannotBeMended/root_qdisc"
 )
 
 // onFormer are those of dataplane/bpf that CI runs on 6.18 alone.

@@ -151,6 +151,8 @@ var metrics = []metric{
 		}},
 	perClass("weir_class_marked_packets_total", "packets", "Marked CE in place of a drop (ECN), among those sent.", counter,
 		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.MarkedPackets) }),
+	perClass("weir_class_thinned_packets_total", "packets", "TCP ACKs that gave way to newer ones (ack-filter); they count nowhere else.", counter,
+		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.ThinnedPackets) }),
 	perClass("weir_class_backlog_bytes", "bytes", "Waiting in the workload's queue now.", gauge,
 		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.BacklogBytes) }),
 	perClass("weir_class_backlog_packets", "packets", "Waiting in the workload's queue now.", gauge,

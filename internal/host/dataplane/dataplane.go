@@ -36,6 +36,7 @@ type Counters struct {
 	Waited      time.Duration
 	WaitedBytes uint64
 	Marked      uint64 // packets that were marked with CE (ECN) as they came; few of them are dropped later
+	Thinned     uint64 // TCP ACKs that gave way to newer ones; they count nowhere else
 	// Delays is how long the packets that were sent had waited; nil where the backend does not
 	// measure it. Its counts may begin anew while the others go on.
 	Delays *delay.Histogram

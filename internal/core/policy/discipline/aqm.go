@@ -21,6 +21,8 @@ type AQM struct {
 	ECN bool
 	// CEThreshold is the delay above which each packet that can be marked is; 0 = none.
 	CEThreshold time.Duration
+	// ACKFilter says that a TCP ACK that waits gives way to a newer one of its connection.
+	ACKFilter bool
 }
 
 // CoDel's constants (RFC 8289, section 4.2 and 4.3), and the bounds of what may
@@ -39,20 +41,40 @@ const aqmRemedy = "write TARGET/INTERVAL such as 5ms/100ms or 5ms/100ms ecn, or 
 const (
 	ecnWord       = "ecn"
 	thresholdWord = "ce_threshold"
+	filterWord    = "ack-filter"
 )
 
-// ParseAQM reads "5ms/100ms" (target and interval), "5ms" (the target), "on", each with
-// "ecn" or "ecn ce_threshold 1ms" behind it,
-// "off", or "default" or nothing for the discipline's default. The error is an
-// *invalid.Error without a field; see invalid.InField.
+// ParseAQM reads "5ms/100ms" (target and interval), "5ms" (the target), "on", each with "ecn" or
+// "ecn ce_threshold 1ms" and with "ack-filter" behind it, "off", or "default" or nothing for the
+// discipline's default. The error is an *invalid.Error without a field; see invalid.InField.
 func ParseAQM(s string) (AQM, error) {
 	words := strings.Fields(s)
+	last := len(words) - 1
+	if last < 0 || !strings.EqualFold(words[last], filterWord) {
+		return parseMarks(words)
+	}
+	if last == 0 {
+		words[0], last = "on", 1
+	}
+	a, err := parseMarks(words[:last])
+	if err != nil {
+		return AQM{}, err
+	}
+	if a.Off || a == (AQM{}) {
+		return AQM{}, &invalid.Error{Value: strings.Join(words, " "), Msg: "a filter without an AQM", Remedy: "write on ack-filter, or times such as 5ms/100ms ack-filter"}
+	}
+	a.ACKFilter = true
+	return a, nil
+}
+
+// parseMarks reads the words before ack-filter.
+func parseMarks(words []string) (AQM, error) {
 	at := slices.IndexFunc(words, func(w string) bool {
 		w = strings.ToLower(w)
 		return w == ecnWord || w == thresholdWord
 	})
 	if at < 0 {
-		return parseCoDel(s)
+		return parseCoDel(strings.Join(words, " "))
 	}
 	codel := strings.Join(words[:at], " ")
 	if codel == "" {
@@ -186,6 +208,9 @@ func (a AQM) Compact() string {
 	}
 	if a.CEThreshold != 0 {
 		text += " " + thresholdWord + " " + a.CEThreshold.String()
+	}
+	if a.ACKFilter {
+		text += " " + filterWord
 	}
 	return text
 }

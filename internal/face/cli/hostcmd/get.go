@@ -218,6 +218,9 @@ func renderWorkload(w api.Workload) string {
 		if l.MarkedPackets > 0 {
 			line("marked", "%d packets in place of drops (ECN)", l.MarkedPackets)
 		}
+		if l.ThinnedPackets > 0 {
+			line("thinned", "%d ACKs gave way to newer ones", l.ThinnedPackets)
+		}
 		if len(l.Queues) > 0 {
 			b.WriteString(queueTable(l.Queues).String())
 		}

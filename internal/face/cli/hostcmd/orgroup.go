@@ -161,6 +161,9 @@ func renderGroup(g api.Group) string {
 		if l.MarkedPackets > 0 {
 			line("marked", fmt.Sprintf("%d packets in place of drops (ECN)", l.MarkedPackets))
 		}
+		if l.ThinnedPackets > 0 {
+			line("thinned", fmt.Sprintf("%d ACKs gave way to newer ones", l.ThinnedPackets))
+		}
 	}
 	return text
 }

@@ -69,8 +69,9 @@ var dashboards = []dashboard{
 					{`histogram_quantile(0.5, sum by (le, workload, direction) (rate(weir_class_delay_seconds_bucket{` + ofClass + `}[$__rate_interval])))`, "{{workload}} {{direction}}: p50"},
 					{`histogram_quantile(0.99, sum by (le, workload, direction) (rate(weir_class_delay_seconds_bucket{` + ofClass + `}[$__rate_interval])))`, "{{workload}} {{direction}}: p99"}}},
 				{"Waiting packets", series, 8, count, []query{{`weir_class_backlog_packets{` + ofClass + `}`, "{{workload}} {{direction}}"}}},
-				{"Dropped packets by reason, and marked ones (ECN)", series, 8, packets, []query{
-					{`rate(weir_class_drops_packets_total{` + ofClass + `}[$__rate_interval])`, "{{workload}}: {{reason}}"}, {`rate(weir_class_marked_packets_total{` + ofClass + `}[$__rate_interval])`, "{{workload}}: marked"}}},
+				{"Dropped packets by reason, marked ones (ECN), ACKs that gave way", series, 8, packets, []query{
+					{`rate(weir_class_drops_packets_total{` + ofClass + `}[$__rate_interval])`, "{{workload}}: {{reason}}"}, {`rate(weir_class_marked_packets_total{` + ofClass + `}[$__rate_interval])`, "{{workload}}: marked"},
+					{`rate(weir_class_thinned_packets_total{` + ofClass + `}[$__rate_interval])`, "{{workload}}: ACKs"}}},
 				{"Sent packets", series, 8, packets, []query{{`rate(weir_class_transmit_packets_total{` + ofClass + `}[$__rate_interval])`, "{{workload}} {{direction}}"}}},
 			}},
 		}},

@@ -147,6 +147,7 @@ func (u *Class) add(other Class) {
 	u.BacklogBytes += other.BacklogBytes
 	u.DroppedBytes += other.DroppedBytes
 	u.Marked += other.Marked
+	u.Thinned += other.Thinned
 	u.Delays = u.Delays.Plus(other.Delays)
 	for reason, n := range other.Drops {
 		if u.Drops == nil {

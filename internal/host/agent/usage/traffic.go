@@ -30,6 +30,7 @@ func (d Division) Traffic(link plan.Link, id plan.ClassID, class plan.Class) api
 		Drops:          used.Drops,
 		DropsPerSecond: used.DropsPerSecond,
 		MarkedPackets:  used.Marked,
+		ThinnedPackets: used.Thinned,
 	}
 	if view.Drops == nil {
 		view.Drops = map[string]uint64{}

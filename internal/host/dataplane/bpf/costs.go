@@ -259,6 +259,9 @@ func disciplineConfig(cfg *qdiscWeirClassConfig, c plan.Class) {
 	}
 	cfg.Discipline = disciplines()[c.Discipline.OrDefault()]
 	cfg.AqmTarget, cfg.AqmInterval, cfg.CeAbove = uint64(c.AQM.Target), uint64(c.AQM.Interval), ceAbove(c.AQM)
+	if c.AQM.ACKFilter {
+		cfg.AckFilter = 1
+	}
 	cfg.Queues = uint64(len(c.Queues))
 	heaviest := policy.Rate(1)
 	for i, q := range c.Queues {
@@ -318,7 +321,7 @@ func ceAbove(a plan.AQM) uint64 {
 }
 
 func planAQM(cfg qdiscWeirClassConfig) plan.AQM {
-	a := plan.AQM{Target: time.Duration(cfg.AqmTarget), Interval: time.Duration(cfg.AqmInterval), ECN: cfg.CeAbove != 0}
+	a := plan.AQM{Target: time.Duration(cfg.AqmTarget), Interval: time.Duration(cfg.AqmInterval), ECN: cfg.CeAbove != 0, ACKFilter: cfg.AckFilter != 0}
 	if cfg.CeAbove != ceAboveAll {
 		a.CEThreshold = time.Duration(cfg.CeAbove)
 	}

@@ -141,7 +141,7 @@ func counters(c qdiscWeirClass, now time.Duration) dataplane.Counters {
 		SentPackets: c.SentPackets, SentBytes: c.SentBytes,
 		BacklogPackets: uint64(c.Qlen) + uint64(c.Held), BacklogBytes: c.Backlog + c.HeldBytes,
 		Drops: drops(c.Drops), DroppedBytes: c.DroppedBytes,
-		Marked: c.Marked,
+		Marked: c.Marked, Thinned: c.Thinned,
 	}
 }
 
@@ -168,6 +168,7 @@ func sum(a, b dataplane.Counters) dataplane.Counters {
 	a.BacklogBytes += b.BacklogBytes
 	a.DroppedBytes += b.DroppedBytes
 	a.Marked += b.Marked
+	a.Thinned += b.Thinned
 	a.Delays = a.Delays.Plus(b.Delays)
 	if a.Drops == nil {
 		a.Drops = map[string]uint64{}

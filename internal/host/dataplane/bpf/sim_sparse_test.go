@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/core/plan"
 	"weir/internal/core/policy"
+	"weir/internal/core/policy/discipline"
 )
 
 // sparseFlow is the number of the flow that sends little, in a class that sends all it can.
@@ -110,6 +111,38 @@ func TestFlowsAheadOfTheirShare(t *testing.T) {
 				t.Errorf("it has %.1f %% of the class's bytes, its share is a half", 100*share)
 			}
 		})
+	}
+}
+
+// TestACKsGiveWay: the 1,300 ACKs a second of a download of 30 Mbit/s want 0.69 Mbit/s. On 0.5
+// Mbit/s, where each that waits gives way to the next, one leaves between any two frames of the
+// bulk flow beside them, none is older than the coming of the next, and both have their half.
+func TestACKsGiveWay(t *testing.T) {
+	const rate, over, each = 500e3, 20 * time.Second, time.Second / 1300
+	class := plan.Class{ID: 1, Weight: 1, AQM: plan.AQM{Target: discipline.DefaultTarget, Interval: discipline.DefaultInterval, ACKFilter: true}}
+	s := simulate(fairLink(rate), class)
+	s.busy(1, 1)
+	s.send(traffic{id: 1, flow: sparseFlow, acks: each})
+	s.settle()
+	s.trace(1)
+	s.run(over)
+	p := s.result(t)[1]
+	var last, gap time.Duration
+	for _, d := range p.behindLine(100e9) {
+		if d.flow == sparseFlow {
+			gap, last = max(gap, d.at-cmp.Or(last, d.at)), d.at
+		}
+	}
+	acks, frame := p.flow(1, sparseFlow), time.Duration(frames*8e9/rate)
+	t.Logf("no ACK left for %v, a frame takes %v; one waited %v at most", gap, frame, acks.longest)
+	if gap > frame+frame/4 || acks.longest > each+time.Millisecond/10 {
+		t.Errorf("no ACK left for %v, a frame takes %v; one waited %v", gap, frame, acks.longest)
+	}
+	half := rate / 8 * over.Seconds() / 2
+	for f, sent := range map[string]float64{"the ACKs": acks.sent, "the bulk flow": p.flow(1, 0).sent} {
+		if sent < 0.98*half || sent > 1.02*half {
+			t.Errorf("%s: %.0f bytes, half of the line is %.0f", f, sent, half)
+		}
 	}
 }
 

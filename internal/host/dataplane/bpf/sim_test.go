@@ -31,10 +31,15 @@ var simulator = sync.OnceValues(func() (string, error) { return compileSimulator
 
 // compileSimulator makes the program `name`, with these flags beside the usual ones.
 func compileSimulator(name string, flags ...string) (string, error) {
+	return compile(name, "sim/sim.c", flags...)
+}
+
+// compile makes the program `name` of a file in bpf/.
+func compile(name, source string, flags ...string) (string, error) {
 	out := filepath.Join(exeDir, name)
-	args := append([]string{"-O1", "-g", "-Wall", "-Wno-unused-function", "-o", out, filepath.Join(*sources, "sim/sim.c")}, flags...)
+	args := append([]string{"-O1", "-g", "-Wall", "-Wno-unused-function", "-o", out, filepath.Join(*sources, source)}, flags...)
 	if text, err := exec.Command("clang-19", args...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("compile the simulator: %w\n%s", err, text)
+		return "", fmt.Errorf("compile %s: %w\n%s", source, err, text)
 	}
 	return out, nil
 }
@@ -49,6 +54,7 @@ type traffic struct {
 	interval time.Duration // of a steady stream, if not 0
 	packets  int           // greedy, with a window of 1: its flow is a new one after this many; 0 = never
 	tcp      tcpSays       // a sender that has a window for the link and slows down; its round trip is `delay` and the wait
+	acks     time.Duration // of an ACK of one connection, to the next, if not 0
 	requests bool          // a connection for each request, of 604 bytes; each answer comes after `delay`
 }
 
@@ -97,7 +103,7 @@ func (s *simulation) setClass(class plan.Class) {
 func (s *simulation) configure(id plan.ClassID, c qdiscWeirClassConfig) {
 	fmt.Fprintln(s, "class", id, c.ShareCost, c.FloorCost, c.CeilCost, c.Weight, c.MinCredit, c.MaxCredit, c.LimitBytes, c.LimitPackets, c.Interval, c.CeilBurst)
 	fmt.Fprintln(s, "group", id, c.Group, c.Parent)
-	fmt.Fprint(s, "queues ", id, " ", c.Discipline, c.Queues, c.OtherQueue, c.PoliceCost, c.PoliceBurst, c.AqmTarget, c.AqmInterval, c.CeAbove)
+	fmt.Fprint(s, "queues ", id, " ", c.Discipline, c.Queues, c.OtherQueue, c.PoliceCost, c.PoliceBurst, c.AqmTarget, c.AqmInterval, c.CeAbove, c.AckFilter)
 	for _, q := range c.Queue {
 		fmt.Fprint(s, " ", q.Cost, q.LimitPackets, q.Peers, q.Interval, q.ReserveBps)
 	}
@@ -112,6 +118,10 @@ func (s *simulation) send(t traffic) {
 	}
 	if t.tcp != notTCP {
 		fmt.Fprintln(s, "tcp", id, t.length, t.delay.Nanoseconds(), int(t.tcp-notECT))
+		return
+	}
+	if t.acks > 0 {
+		fmt.Fprintln(s, "acks", id, t.acks.Nanoseconds())
 		return
 	}
 	if t.requests {

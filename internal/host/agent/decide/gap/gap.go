@@ -188,7 +188,7 @@ const (
 func sameAQM(a, b discipline.AQM) bool {
 	targetA, intervalA := a.Of(discipline.SFQ)
 	targetB, intervalB := b.Of(discipline.SFQ)
-	return targetA == targetB && intervalA == intervalB && (b.ECN || !a.ECN)
+	return targetA == targetB && intervalA == intervalB && (b.ECN || !a.ECN) && (b.ACKFilter || !a.ACKFilter)
 }
 
 // Sentences returns gaps as sentences.
