@@ -5,7 +5,7 @@
  * leave (docs/zones.md).
  *
  * The table is a trie in an array of chunks of 256 entries, which Go makes
- * (internal/core/policy/zone/table.go). An entry is 0 (not in the area), 1 (in it), or the
+ * (internal/core/policy/zone/trie.go). An entry is 0 (not in the area), 1 (in it), or the
  * number of the chunk that decides by the next byte. IPv4 begins with two bytes at chunk
  * 0, IPv6 with two at chunk 256.
  *

@@ -243,16 +243,16 @@ type QueueTraffic struct {
 	Delay          *Delay            `json:"delay,omitempty" doc:"how long its packets waited lately; absent where the backend does not measure it"`
 }
 
-// Change is one change that a request made, or with a dry run would make.
-type Change struct {
+// Edit is one change that a request made, or with a dry run would make.
+type Edit struct {
 	What string `json:"what" doc:"e.g. eth0: web: weight 1 -> 3, min none -> 20 Mbit/s"`
 	Why  string `json:"why"`
 }
 
 // ChangeResult is the answer to a request that changes something.
 type ChangeResult struct {
-	DryRun  bool     `json:"dry_run"`
-	Changes []Change `json:"changes"`
+	DryRun  bool   `json:"dry_run"`
+	Changes []Edit `json:"changes"`
 	// Stored and Dropped concern the fields set at run time, which count before labels
 	// and the configuration.
 	Stored   map[string]string `json:"stored,omitempty" doc:"fields that are set at run time from now on, though the policy had this value already; by field, as written"`

@@ -283,7 +283,7 @@ func (c *Client) send(ctx context.Context, method, path string, body any) (*http
 
 // refusal reads the problem details of a failed request.
 func (c *Client) refusal(resp *http.Response) error {
-	var p Problem
+	var p ProblemDetails
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&p); err != nil {
 		return &refusal.Error{
 			Kind:   KindOf(resp.StatusCode),

@@ -10,10 +10,10 @@ import (
 	"weir/internal/core/refusal"
 )
 
-// Problem is a refusal as it crosses the socket: problem details (RFC 9457) with the
+// ProblemDetails is a refusal as it crosses the socket: problem details (RFC 9457) with the
 // kind, the field, the value, the remedy and the numbers as members of their own, so that
 // a program can act on them and a user reads one line.
-type Problem struct {
+type ProblemDetails struct {
 	Type    string           `json:"type" doc:"always about:blank: the kind says what sort of problem it is"`
 	Title   string           `json:"title" example:"Conflict" doc:"the status in words"`
 	Status  int              `json:"status" example:"409"`
@@ -63,9 +63,9 @@ func KindOf(status int) refusal.Kind {
 }
 
 // ProblemOf returns a refusal as it crosses the socket.
-func ProblemOf(err *refusal.Error) *Problem {
+func ProblemOf(err *refusal.Error) *ProblemDetails {
 	status := StatusOf(err.Kind)
-	return &Problem{
+	return &ProblemDetails{
 		Type:    "about:blank",
 		Title:   http.StatusText(status),
 		Status:  status,
@@ -81,7 +81,7 @@ func ProblemOf(err *refusal.Error) *Problem {
 
 // WithStatus returns the problem with another HTTP status of the same kind, which says more to a
 // program that knows HTTP only: 400, 405.
-func (p *Problem) WithStatus(status int) *Problem {
+func (p *ProblemDetails) WithStatus(status int) *ProblemDetails {
 	other := *p
 	other.Status, other.Title = status, http.StatusText(status)
 	return &other
@@ -90,7 +90,7 @@ func (p *Problem) WithStatus(status int) *Problem {
 // AsError returns the refusal that the problem describes, as ProblemOf got it. If the
 // problem names no kind that this version knows, the kind follows from its status, or
 // without one from the status of the response.
-func (p *Problem) AsError(status int) *refusal.Error {
+func (p *ProblemDetails) AsError(status int) *refusal.Error {
 	status = cmp.Or(p.Status, status)
 	kind := p.Kind
 	if !kind.Known() {
@@ -107,14 +107,14 @@ func (p *Problem) AsError(status int) *refusal.Error {
 	}
 }
 
-// Error implements error, so that a handler can return a Problem.
-func (p *Problem) Error() string { return p.AsError(p.Status).Error() }
+// Error implements error, so that a handler can return a problem.
+func (p *ProblemDetails) Error() string { return p.AsError(p.Status).Error() }
 
 // GetStatus returns the HTTP status of the answer.
-func (p *Problem) GetStatus() int { return p.Status }
+func (p *ProblemDetails) GetStatus() int { return p.Status }
 
 // ContentType marks a JSON body as problem details.
-func (p *Problem) ContentType(ct string) string {
+func (p *ProblemDetails) ContentType(ct string) string {
 	if ct == "application/json" {
 		return "application/problem+json"
 	}
@@ -122,7 +122,7 @@ func (p *Problem) ContentType(ct string) string {
 }
 
 // WriteProblem answers a request with a problem.
-func WriteProblem(w http.ResponseWriter, p *Problem) {
+func WriteProblem(w http.ResponseWriter, p *ProblemDetails) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
 	// A client that has gone away cannot be told so.

@@ -26,7 +26,7 @@ func TestProblemKeepsTheRefusal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var p Problem
+		var p ProblemDetails
 		if err := json.Unmarshal(text, &p); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestStatusOfKind(t *testing.T) {
 func TestKindOfStatus(t *testing.T) {
 	for status, want := range map[int]refusal.Kind{400: refusal.Invalid, 403: refusal.Denied, 404: refusal.Unknown, 405: refusal.Invalid, 409: refusal.Conflict,
 		413: refusal.Invalid, 422: refusal.Invalid, 429: refusal.TooMany, 500: refusal.Failed, 502: refusal.Failed, 503: refusal.Busy, 504: refusal.Timeout} {
-		for _, p := range []Problem{{Status: status}, {Status: status, Kind: "of the future"}, {}} {
+		for _, p := range []ProblemDetails{{Status: status}, {Status: status, Kind: "of the future"}, {}} {
 			if got := p.AsError(status).Kind; got != want {
 				t.Errorf("status %d, problem %+v: kind %s, want %s", status, p, got, want)
 			}

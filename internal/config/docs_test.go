@@ -31,7 +31,7 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%s\n%s", c.Warnings, block[1])
 		}
 		for _, rule := range c.Workloads {
-			if _, err := rule.Layer.Apply(policy.Default()).Claim(100e6); err != nil {
+			if _, err := rule.Layer.Apply(policy.Default()).Sharer(100e6); err != nil {
 				t.Errorf("%s: %v", rule.Pattern, err)
 			}
 		}

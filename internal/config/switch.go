@@ -253,7 +253,7 @@ func (s *Switch) readPorts(ports node) {
 			n, _ := s.QueueNumber(q.Name)
 			port.Policy.Queues[i].Match = []classify.Match{{Queue: classify.Given(n)}}
 		}
-		_, err := port.Policy.Claim(port.Bandwidth)
+		_, err := port.Policy.Sharer(port.Bandwidth)
 		value.refuse(err)
 	})
 }

@@ -97,7 +97,7 @@ func FuzzParseSwitch(f *testing.F) {
 			return
 		}
 		for _, p := range s.Ports {
-			if _, err := p.Policy.Claim(p.Bandwidth); err != nil || p.Bandwidth == 0 {
+			if _, err := p.Policy.Sharer(p.Bandwidth); err != nil || p.Bandwidth == 0 {
 				t.Errorf("port %+v: %v", p, err)
 			}
 		}

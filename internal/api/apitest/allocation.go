@@ -45,7 +45,7 @@ func (f *Fake) Allocate(_ context.Context, name string, req api.AllocationReques
 		f.release(name)
 		f.allocations = append(f.allocations, a)
 	}
-	return api.ChangeResult{DryRun: dryRun, Changes: []api.Change{{What: "eth0: allocate " + req.For, Why: "allocated for " + req.For}}}, nil
+	return api.ChangeResult{DryRun: dryRun, Changes: []api.Edit{{What: "eth0: allocate " + req.For, Why: "allocated for " + req.For}}}, nil
 }
 
 // Release implements api.Agent.
@@ -60,7 +60,7 @@ func (f *Fake) Release(_ context.Context, name string, dryRun bool) (api.ChangeR
 	if !dryRun {
 		f.release(name)
 	}
-	return api.ChangeResult{DryRun: dryRun, Changes: []api.Change{{What: what, Why: "released"}}}, nil
+	return api.ChangeResult{DryRun: dryRun, Changes: []api.Edit{{What: what, Why: "released"}}}, nil
 }
 
 // allocation returns the index of an allocation, -1 if there is none of this name.

@@ -29,7 +29,7 @@ func (f *Fake) Set(_ context.Context, name string, change api.PolicyChange, dryR
 		return api.ChangeResult{}, err
 	}
 	if change.Reset {
-		changes = append([]api.Change{{What: "reset " + w.Name, Why: "asked by weir set"}}, changes...)
+		changes = append([]api.Edit{{What: "reset " + w.Name, Why: "asked by weir set"}}, changes...)
 	}
 	if err := f.admit(w); err != nil {
 		return api.ChangeResult{}, err
@@ -77,7 +77,7 @@ func (f *Fake) Attach(_ context.Context, req api.AttachRequest, dryRun bool) (ap
 		f.original[w.Name] = w.Policy
 	}
 	what := fmt.Sprintf("eth0: add %s: weight %d", w.Name, w.Policy.Weight)
-	return api.ChangeResult{DryRun: dryRun, Changes: []api.Change{{What: what, Why: "asked by weir attach"}}, Workload: &w}, nil
+	return api.ChangeResult{DryRun: dryRun, Changes: []api.Edit{{What: what, Why: "asked by weir attach"}}, Workload: &w}, nil
 }
 
 // Detach implements api.Agent.
@@ -99,15 +99,15 @@ func (f *Fake) Detach(_ context.Context, name string, dryRun bool) (api.ChangeRe
 		f.workloads = slices.Delete(f.workloads, i, i+1)
 	}
 	what := fmt.Sprintf("eth0: remove %s", w.Name)
-	return api.ChangeResult{DryRun: dryRun, Changes: []api.Change{{What: what, Why: "asked by weir detach"}}}, nil
+	return api.ChangeResult{DryRun: dryRun, Changes: []api.Edit{{What: what, Why: "asked by weir detach"}}}, nil
 }
 
 // apply changes w and says what changed.
-func apply(w *api.Workload, c api.PolicyChange) ([]api.Change, error) {
-	var out []api.Change
+func apply(w *api.Workload, c api.PolicyChange) ([]api.Edit, error) {
+	var out []api.Edit
 	say := func(field, value string) {
 		w.Origin[field] = "set"
-		out = append(out, api.Change{
+		out = append(out, api.Edit{
 			What: fmt.Sprintf("eth0: %s: %s %s", w.Name, field, value),
 			Why:  "asked by weir set",
 		})

@@ -131,7 +131,7 @@ func (f *Fake) SetGroup(_ context.Context, name string, change api.GroupChange, 
 			f.groups[i] = g
 		}
 	}
-	return api.ChangeResult{DryRun: dryRun, Changes: []api.Change{{What: what, Why: "asked by weir group set"}}, Group: &g}, nil
+	return api.ChangeResult{DryRun: dryRun, Changes: []api.Edit{{What: what, Why: "asked by weir group set"}}, Group: &g}, nil
 }
 
 // DeleteGroup implements api.Agent.
@@ -146,7 +146,7 @@ func (f *Fake) DeleteGroup(_ context.Context, name string, dryRun bool) (api.Cha
 	if !dryRun {
 		f.groups = slices.Delete(f.groups, i, i+1)
 	}
-	return api.ChangeResult{DryRun: dryRun, Changes: []api.Change{{What: what, Why: "asked by weir group delete"}}}, nil
+	return api.ChangeResult{DryRun: dryRun, Changes: []api.Edit{{What: what, Why: "asked by weir group delete"}}}, nil
 }
 
 // Classify implements api.Agent: every packet goes to the first queue.

@@ -16,7 +16,7 @@ import (
 // describeKinds has an OpenAPI document say which kinds of refusal there are, and what they
 // mean.
 func describeKinds(schemas huma.Registry) {
-	problem := schemas.Schema(reflect.TypeFor[api.Problem](), true, "")
+	problem := schemas.Schema(reflect.TypeFor[api.ProblemDetails](), true, "")
 	kind := schemas.SchemaFromRef(problem.Ref).Properties["kind"]
 	var means strings.Builder
 	means.WriteString("kind of refusal; a program treats a kind that it does not know by its status")

@@ -30,7 +30,7 @@ const maxEcho = 100
 
 // schemaProblem turns the findings of huma's validation into one problem. The
 // first finding gives field and value, all of them the text.
-func schemaProblem(status int, msg string, errs []error) *api.Problem {
+func schemaProblem(status int, msg string, errs []error) *api.ProblemDetails {
 	e := refusal.Error{Kind: api.KindOf(status), Msg: msg}
 	var findings []string
 	for i, err := range errs {

@@ -77,6 +77,7 @@ func New(who, title, description string, log *slog.Logger) *API {
 // the network, and a $schema link in every answer.
 func config(title, description string) huma.Config {
 	cfg := huma.DefaultConfig(title, version.String())
+	cfg.Components = &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName)}
 	cfg.Info.Description = description
 	cfg.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
 	cfg.DocsPath = ""

@@ -134,7 +134,7 @@ func (b *bed) order(container, from, to string) *moves.Move {
 	defer b.mu.Unlock()
 	mv := &moves.Move{Move: wire.Move{ID: newID("m", b.now), Container: container, From: from, To: to, Why: "test"}, State: wire.MoveWaiting, Created: b.now}
 	c := &change{}
-	bucketMoves.Put(&c.Change, mv.ID, mv)
+	bucketMoves.Put(&c.Transaction, mv.ID, mv)
 	if err := b.write(c); err != nil {
 		b.t.Fatal(err)
 	}

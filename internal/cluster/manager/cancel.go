@@ -89,7 +89,7 @@ func (m *Manager) dismiss(node string, now time.Time) {
 	c := &change{}
 	for id, a := range m.applies {
 		if a.Node == node {
-			bucketApplies.Delete(&c.Change, id)
+			bucketApplies.Delete(&c.Transaction, id)
 			delete(m.applies, id)
 		}
 	}
@@ -97,7 +97,7 @@ func (m *Manager) dismiss(node string, now time.Time) {
 		if !p.Final() && (p.Node == node || p.To == node) {
 			next := *p
 			next.Close("node "+node+" was removed from the cluster", now)
-			bucketPlaces.Put(&c.Change, id, &next)
+			bucketPlaces.Put(&c.Transaction, id, &next)
 			*p = next
 		}
 	}

@@ -31,9 +31,9 @@ func (m *Manager) send(c *change, node, id string, msg wire.Order, now time.Time
 		return err
 	}
 	m.lastOrder = seq
-	statedir.Meta.Put(&c.Change, metaSequence, &seq)
+	statedir.Meta.Put(&c.Transaction, metaSequence, &seq)
 	o := order{Seq: m.lastOrder, Subject: subject, ID: id, Data: data}
-	bucketOrders.Put(&c.Change, o.key(), &o)
+	bucketOrders.Put(&c.Transaction, o.key(), &o)
 	c.orders = append(c.orders, o)
 	return nil
 }
@@ -69,7 +69,7 @@ func (m *Manager) publish(ctx context.Context) {
 		pauses.Reset()
 		m.mu.Lock()
 		c := &change{}
-		bucketOrders.Delete(&c.Change, next.key())
+		bucketOrders.Delete(&c.Transaction, next.key())
 		_ = m.write(c) // else it is sent once more after a restart
 		m.orders = m.orders[1:]
 		m.mu.Unlock()
@@ -177,7 +177,7 @@ func (m *Manager) expire(now time.Time) {
 	slices.SortFunc(ended, func(a, b *moves.Move) int { return a.Ended.Compare(b.Ended) })
 	c := &change{}
 	for _, mv := range ended[:len(ended)-keepEnded] {
-		bucketMoves.Delete(&c.Change, mv.ID)
+		bucketMoves.Delete(&c.Transaction, mv.ID)
 		delete(m.moves, mv.ID)
 	}
 	_ = m.write(c)
@@ -259,7 +259,7 @@ func (m *Manager) order(c *change, node string, a wire.Apply, place string, now 
 	if err := m.send(c, node, a.ID, &record.Apply, now); err != nil {
 		return err
 	}
-	bucketApplies.Put(&c.Change, a.ID, record)
+	bucketApplies.Put(&c.Transaction, a.ID, record)
 	m.applies[a.ID] = record
 	return nil
 }
@@ -273,11 +273,11 @@ func (m *Manager) applied(r wire.ApplyReport, now time.Time) error {
 		return nil
 	}
 	c := &change{}
-	bucketApplies.Delete(&c.Change, r.ID)
+	bucketApplies.Delete(&c.Transaction, r.ID)
 	if p := m.places[a.Place]; p != nil {
 		next := *p
 		next.Close(r.Error, now)
-		bucketPlaces.Put(&c.Change, next.ID, &next)
+		bucketPlaces.Put(&c.Transaction, next.ID, &next)
 		if err := m.write(c); err != nil {
 			return err
 		}

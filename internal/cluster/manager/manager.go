@@ -302,7 +302,7 @@ func (m *Manager) admitAll(ctx context.Context) {
 
 // write makes a change of the database, and lets its orders go. The lock is held.
 func (m *Manager) write(c *change) error {
-	if err := m.db.Write(&c.Change); err != nil {
+	if err := m.db.Write(&c.Transaction); err != nil {
 		m.log.Error("state cannot be kept; is the disk full?", "err", err)
 		return err
 	}

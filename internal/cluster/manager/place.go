@@ -55,10 +55,10 @@ func (m *Manager) seek(r wire.PlaceRequest, now time.Time) (wire.PlaceAnswer, er
 		mv.Place, mv.After = r.ID, slices.Clone(record.Moves)
 		record.Moves = append(record.Moves, mv.ID)
 		list = append(list, mv)
-		bucketMoves.Put(&c.Change, mv.ID, mv)
+		bucketMoves.Put(&c.Transaction, mv.ID, mv)
 	}
 	record.Answer = answer(p, seat, record)
-	bucketPlaces.Put(&c.Change, r.ID, record)
+	bucketPlaces.Put(&c.Transaction, r.ID, record)
 	if err := m.write(c); err != nil {
 		return wire.PlaceAnswer{}, err
 	}
@@ -107,7 +107,7 @@ func (m *Manager) ask(r wire.PlaceRequest, wanted api.PolicyChange) (wire.PlaceA
 	return m.seek(r, time.Now())
 }
 
-func placeWhy(p *planning.Problem, o optimize.Move, r wire.PlaceRequest) string {
+func placeWhy(p *planning.Problem, o optimize.Relocation, r wire.PlaceRequest) string {
 	min := policy.Rate(r.MinBps).String()
 	if p.Containers[o.Container].Name == r.Container && p.Nodes[o.From].Name == r.Node {
 		return fmt.Sprintf("its min of %s does not fit on %s", min, r.Node)
@@ -151,7 +151,7 @@ func (m *Manager) advance(id string, now time.Time) {
 	if next.State == p.State {
 		return
 	}
-	bucketPlaces.Put(&c.Change, next.ID, &next)
+	bucketPlaces.Put(&c.Transaction, next.ID, &next)
 	if m.write(c) != nil {
 		return
 	}

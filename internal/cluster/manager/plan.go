@@ -78,7 +78,7 @@ func (m *Manager) Rebalance(_ context.Context, req api.PlanRequest) (api.Cluster
 }
 
 // take writes moves down, in their order, and begins.
-func (m *Manager) take(p *planning.Problem, plan []optimize.Move, why string, auto bool, now time.Time) (ids []string, err error) {
+func (m *Manager) take(p *planning.Problem, plan []optimize.Relocation, why string, auto bool, now time.Time) (ids []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := &change{}
@@ -87,7 +87,7 @@ func (m *Manager) take(p *planning.Problem, plan []optimize.Move, why string, au
 		mv := m.newMove(p, o, why+p.Evens(o), now.Add(time.Duration(i)))
 		mv.Auto = auto
 		list, ids = append(list, mv), append(ids, mv.ID)
-		bucketMoves.Put(&c.Change, mv.ID, mv)
+		bucketMoves.Put(&c.Transaction, mv.ID, mv)
 	}
 	if err := m.write(c); err != nil {
 		return nil, err
@@ -173,8 +173,8 @@ func (m *Manager) problem(now time.Time, cooldown time.Duration) *planning.Probl
 	return planning.Cluster{Names: m.members.Names(), Nodes: m.nodes, Moves: m.moves}.Problem(now, cooldown)
 }
 
-// newMove returns a move of the optimizer's as it is written down.
-func (m *Manager) newMove(p *planning.Problem, o optimize.Move, why string, created time.Time) *moves.Move {
+// newMove returns a relocation as it is written down.
+func (m *Manager) newMove(p *planning.Problem, o optimize.Relocation, why string, created time.Time) *moves.Move {
 	return p.Move(o, newID("m", created), why, created)
 }
 
@@ -203,7 +203,7 @@ func (m *Manager) closeFull(p *planning.Problem, held *moves.Slots, now time.Tim
 }
 
 // sharing returns how many of the first moves of a plan leave each node within its share.
-func (m *Manager) sharing(p *planning.Problem, plan []optimize.Move, held *moves.Slots, now time.Time) int {
+func (m *Manager) sharing(p *planning.Problem, plan []optimize.Relocation, held *moves.Slots, now time.Time) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	hour, most := map[string]int{}, m.perNode()
@@ -247,7 +247,7 @@ func (m *Manager) look(now time.Time) {
 	m.mu.Unlock()
 	if free > 0 && len(p.Nodes) > 1 {
 		plan, err := p.Solve(planning.Options{Algorithm: planning.Local, Alpha: a.Alpha, Measure: a.Measure, Above: a.Above})
-		var take []optimize.Move
+		var take []optimize.Relocation
 		if err == nil {
 			take, why = a.Choose(plan, p.Calm == len(p.Nodes), m.sharing(p, plan.Moves[:min(free, len(plan.Moves))], held, now))
 			_, err = m.take(p, take, "automatic: ", true, now)

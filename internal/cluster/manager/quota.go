@@ -112,11 +112,11 @@ func (m *Manager) forget(now time.Time) {
 			continue
 		}
 		m.log.Warn("policy was not applied in time", "node", a.Node, "workload", a.Workload)
-		bucketApplies.Delete(&c.Change, id)
+		bucketApplies.Delete(&c.Transaction, id)
 		delete(m.applies, id)
 		if p := m.places[a.Place]; p != nil && !p.Final() {
 			p.Close("node "+a.Node+" has not applied it in time", now)
-			bucketPlaces.Put(&c.Change, p.ID, p)
+			bucketPlaces.Put(&c.Transaction, p.ID, p)
 		}
 	}
 	var ended []*moves.RefusedMin
@@ -128,7 +128,7 @@ func (m *Manager) forget(now time.Time) {
 	if len(ended) > keepPlaces+keepPlaces/10 {
 		slices.SortFunc(ended, func(a, b *moves.RefusedMin) int { return cmp.Or(a.Ended.Compare(b.Ended), cmp.Compare(a.ID, b.ID)) })
 		for _, p := range ended[:len(ended)-keepPlaces] {
-			bucketPlaces.Delete(&c.Change, p.ID)
+			bucketPlaces.Delete(&c.Transaction, p.ID)
 			delete(m.places, p.ID)
 		}
 	}

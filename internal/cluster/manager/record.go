@@ -14,7 +14,7 @@ import (
 // keep writes down what a move has become, with the rest of a change, and has it be that. The
 // lock is held.
 func (m *Manager) keep(c *change, mv *moves.Move, next moves.Move) error {
-	bucketMoves.Put(&c.Change, next.ID, &next)
+	bucketMoves.Put(&c.Transaction, next.ID, &next)
 	if err := m.write(c); err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (m *Manager) keep(c *change, mv *moves.Move, next moves.Move) error {
 // for has none before it is ordered. The lock is held; m.moves is as it was before.
 func (m *Manager) record(c *change) {
 	var entries []audit.Entry
-	for id, next := range bucketMoves.In(&c.Change) {
+	for id, next := range bucketMoves.In(&c.Transaction) {
 		if next.DryRun {
 			continue
 		}

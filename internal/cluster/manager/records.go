@@ -23,7 +23,7 @@ const metaSequence = "sequence"
 
 // change is a change of the database.
 type change struct {
-	statedir.Change
+	statedir.Transaction
 	orders []order // among the records: what goes to the bus once they are written
 }
 

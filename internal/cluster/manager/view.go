@@ -273,10 +273,10 @@ func (m *Manager) migrate(req api.MoveRequest, dryRun bool, now time.Time) (api.
 	if lack, ok := p.Lack(c, to); !ok {
 		return api.Move{}, &refusal.Error{Kind: planning.KindOf(lack), Field: "to", Value: req.To, Msg: p.Lacking(lack), Remedy: "choose another node; weir nodes shows what each has"}
 	}
-	mv := m.newMove(p, optimize.Move{Container: c, From: container.Node, To: to}, "weir migrate", now)
+	mv := m.newMove(p, optimize.Relocation{Container: c, From: container.Node, To: to}, "weir migrate", now)
 	mv.Approach, mv.DryRun = req.Approach, dryRun
 	ch := &change{}
-	bucketMoves.Put(&ch.Change, mv.ID, mv)
+	bucketMoves.Put(&ch.Transaction, mv.ID, mv)
 	if err := m.write(ch); err != nil {
 		return api.Move{}, err
 	}

@@ -39,9 +39,9 @@ type incoming struct {
 	mu    sync.Mutex // one step at a time
 	timer *time.Timer
 
-	Fate  move.State `json:"fate"`
-	Until time.Time  `json:"until"` // end of the probation
-	Order MoveSpec   `json:"order"`
+	Fate  move.ContainerState `json:"fate"`
+	Until time.Time           `json:"until"` // end of the probation
+	Order MoveSpec            `json:"order"`
 }
 
 // forgetCopies is how long a node remembers what became of a copy, in case an order
@@ -177,13 +177,13 @@ func (l *Local) Do(ctx context.Context, step move.Step, o MoveSpec) (out StepOut
 func (l *Local) Knows(move string) bool { return l.fate(move) != "" }
 
 // may asks what may be done about a copy with a fate.
-func (l *Local) may(fate move.State, step move.Step, o MoveSpec) (again bool, err error) {
+func (l *Local) may(fate move.ContainerState, step move.Step, o MoveSpec) (again bool, err error) {
 	c := move.Question{By: move.Copies, Step: step, State: fate, Move: o.Move, Container: o.Container.Name}
 	c.Note(l.files.Damaged(o.Move), move.Damaged)
 	return c.Take()
 }
 
-func (l *Local) fate(id string) move.State {
+func (l *Local) fate(id string) move.ContainerState {
 	l.mu.Lock()
 	c := l.copies[id]
 	l.mu.Unlock()
@@ -370,7 +370,7 @@ func (l *Local) end(ctx context.Context, c *incoming) error {
 }
 
 // set writes down what becomes of a copy.
-func (l *Local) set(c *incoming, f move.State) error {
+func (l *Local) set(c *incoming, f move.ContainerState) error {
 	was, order := c.Fate, c.Order
 	c.Fate = f
 	if f != move.Probation {

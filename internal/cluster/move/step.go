@@ -59,19 +59,19 @@ func (s Step) OfTarget() bool { return slices.Contains(targetSteps, s) }
 // OfSource reports whether a step is the source's.
 func (s Step) OfSource() bool { return slices.Contains(sourceSteps, s) }
 
-// State is what has become of the container of a move on one of its nodes.
-type State string
+// ContainerState is what has become of the container of a move on one of its nodes.
+type ContainerState string
 
 // The states. One under way has none.
 const (
-	Probation State = "probation" // the copy is held, and ends at its time
-	Confirmed State = "confirmed" // the copy is the container
-	Discarded State = "discarded" // the copy must not run, whatever order comes late
-	Forgotten State = "forgotten" // the source has nothing of it any more
-	Thawed    State = "thawed"    // the source's container runs again
+	Probation ContainerState = "probation" // the copy is held, and ends at its time
+	Confirmed ContainerState = "confirmed" // the copy is the container
+	Discarded ContainerState = "discarded" // the copy must not run, whatever order comes late
+	Forgotten ContainerState = "forgotten" // the source has nothing of it any more
+	Thawed    ContainerState = "thawed"    // the source's container runs again
 )
 
 // Leads returns the state that a step of either node ends in, "" if none.
-func (s Step) Leads() State {
-	return map[Step]State{Confirm: Confirmed, Discard: Discarded, Forget: Forgotten, Thaw: Thawed}[s]
+func (s Step) Leads() ContainerState {
+	return map[Step]ContainerState{Confirm: Confirmed, Discard: Discarded, Forget: Forgotten, Thaw: Thawed}[s]
 }

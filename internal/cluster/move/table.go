@@ -143,8 +143,8 @@ var table = []rule{
 type Question struct {
 	By    Party
 	Step  Step
-	Part  string // that is sent or received, e.g. "volume data"
-	State State  // of the move at this party
+	Part  string         // that is sent or received, e.g. "volume data"
+	State ContainerState // of the move at this party
 	Facts Fact
 
 	// For the words of a refusal.

@@ -16,7 +16,7 @@ import (
 // past is what has happened of a move at one role.
 type past struct {
 	name  string
-	state State
+	state ContainerState
 	facts Fact
 }
 
@@ -45,7 +45,7 @@ var pasts = []struct {
 }
 
 // ask returns a question with words for all that a refusal may say.
-func ask(by Party, step Step, state State, facts Fact) Question {
+func ask(by Party, step Step, state ContainerState, facts Fact) Question {
 	c := Question{By: by, Step: step, State: state, Facts: facts, Move: "m-1", Container: "web", Node: "a", Lacks: "volume data", Begun: time.Unix(0, 0).UTC(), Deadline: time.Unix(600, 0).UTC()}
 	if step == Send || step == Receive {
 		c.Part = "checkpoint"
@@ -99,7 +99,7 @@ func TestTable(t *testing.T) {
 func TestWhateverHappened(t *testing.T) {
 	reached, asked := map[int]bool{}, 0
 	for _, p := range pasts {
-		states := []State{""}
+		states := []ContainerState{""}
 		for _, past := range p.list {
 			if !slices.Contains(states, past.state) {
 				states = append(states, past.state)

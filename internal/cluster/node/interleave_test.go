@@ -290,7 +290,7 @@ func TestRandomInterleavings(t *testing.T) {
 	c.world.put("a", "web")
 	c.up(2)
 	random := rand.New(rand.NewPCG(*seed, 1))
-	ends := map[move.State]int{}
+	ends := map[move.ContainerState]int{}
 	for round := range rounds {
 		name := fmt.Sprintf("c%d", round)
 		o := orderOf(fmt.Sprintf("m-%d", round), name, "a", "b")

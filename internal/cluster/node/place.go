@@ -55,7 +55,7 @@ func (w *withManager) Set(ctx context.Context, name string, change api.PolicyCha
 	if answer.To == "" {
 		return result, refused.With("the manager knows no node with room: " + strings.Join(answer.Lacks, "; "))
 	}
-	return api.ChangeResult{Changes: []api.Change{{What: moving(found.Name, w.node.opts.Name, answer), Why: "refused here: " + refused.Msg}}}, nil
+	return api.ChangeResult{Changes: []api.Edit{{What: moving(found.Name, w.node.opts.Name, answer), Why: "refused here: " + refused.Msg}}}, nil
 }
 
 // wantsPlace reports whether a change of a guarantee was refused for want of room, which

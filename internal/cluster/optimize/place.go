@@ -14,7 +14,7 @@ import (
 // container itself may stay, if another one makes room.
 type Seat struct {
 	Node  int
-	Moves []Move
+	Moves []Relocation
 }
 
 // Place looks for a seat for a container whose min its node has refused: want is

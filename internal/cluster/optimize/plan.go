@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Move is the move of one container from one node to another.
-type Move struct {
+// Relocation is the move of one container from one node to another.
+type Relocation struct {
 	Container int
 	From, To  int
 	Bytes     float64 // that have to travel
@@ -25,8 +25,8 @@ const None Resource = -1
 
 // Plan is the proposal of an algorithm.
 type Plan struct {
-	Placement Assignment // at its end
-	Moves     []Move     // in the order in which they are to be made
+	Placement Assignment   // at its end
+	Moves     []Relocation // in the order in which they are to be made
 	Before    Fitness
 	After     Fitness
 	// Dropped are containers that the algorithm would have moved, too, but that do
@@ -80,10 +80,10 @@ func (p *Problem) Plan(wanted Assignment) Plan {
 }
 
 // record makes a move and says what it did.
-func (s *state) record(c, to int) Move {
+func (s *state) record(c, to int) Relocation {
 	container := &s.p.Containers[c]
 	before := s.variance()
-	m := Move{Container: c, From: s.at[c], To: to, Bytes: container.Bytes, Seconds: s.p.cost().Seconds(container), Evens: None}
+	m := Relocation{Container: c, From: s.at[c], To: to, Bytes: container.Bytes, Seconds: s.p.cost().Seconds(container), Evens: None}
 	s.move(c, to)
 	after, most := s.variance(), 0.0
 	for r := range after {

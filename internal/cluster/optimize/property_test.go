@@ -126,7 +126,7 @@ func followed(t *rapid.T, p *Problem, plan Plan) {
 }
 
 // room checks the node to which a move has gone.
-func room(t *rapid.T, p *Problem, at Assignment, m Move) {
+func room(t *rapid.T, p *Problem, at Assignment, m Relocation) {
 	if a, b := p.Containers[m.Container].Engine, p.Nodes[m.To].Engine; a != b && a != "" && b != "" {
 		t.Fatalf("%v: a container of %s on a node with %s", m, a, b)
 	}

@@ -16,7 +16,7 @@ import (
 // shares the receiver's, each in equal parts. A node whose capacity is not known holds no
 // move up. Moves begin in their order, but one that waits lets others pass: it begins
 // after those before it that leave its target, for it may need their room.
-func Makespan(p *optimize.Problem, moves []optimize.Move, parallel int) float64 {
+func Makespan(p *optimize.Problem, moves []optimize.Relocation, parallel int) float64 {
 	if parallel <= 0 {
 		parallel = DefaultParallel
 	}
@@ -36,7 +36,7 @@ func Makespan(p *optimize.Problem, moves []optimize.Move, parallel int) float64 
 type run struct {
 	p                  *optimize.Problem
 	cost               optimize.MoveCost
-	moves              []optimize.Move
+	moves              []optimize.Relocation
 	begun              []bool
 	first              int // all before it have begun
 	active             []transfer

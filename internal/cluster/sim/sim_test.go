@@ -164,23 +164,23 @@ func TestMakespan(t *testing.T) {
 	for range 4 {
 		p.Nodes = append(p.Nodes, optimize.Node{Capacity: optimize.Vector{optimize.Transmit: 160e6, optimize.Receive: 400e6}})
 	}
-	move := func(from, to int, megabytes float64) optimize.Move {
-		return optimize.Move{From: from, To: to, Bytes: megabytes * 1e6}
+	move := func(from, to int, megabytes float64) optimize.Relocation {
+		return optimize.Relocation{From: from, To: to, Bytes: megabytes * 1e6}
 	}
 	for _, tt := range []struct {
 		name     string
 		parallel int
-		moves    []optimize.Move
+		moves    []optimize.Relocation
 		want     float64
 	}{
 		{"none", 1, nil, 0},
-		{"one", 1, []optimize.Move{move(0, 1, 10)}, 3},
-		{"one after the other", 1, []optimize.Move{move(0, 1, 10), move(2, 3, 20)}, 3 + 4},
-		{"at once", 2, []optimize.Move{move(0, 1, 10), move(2, 3, 20)}, 4},
+		{"one", 1, []optimize.Relocation{move(0, 1, 10)}, 3},
+		{"one after the other", 1, []optimize.Relocation{move(0, 1, 10), move(2, 3, 20)}, 3 + 4},
+		{"at once", 2, []optimize.Relocation{move(0, 1, 10), move(2, 3, 20)}, 4},
 		// 20 MB/s leave a node at most: three share them.
-		{"a link that is shared", 3, []optimize.Move{move(0, 1, 20), move(0, 2, 20), move(0, 3, 20)}, 2 + 3},
-		{"the second needs the first one's room", 2, []optimize.Move{move(1, 2, 10), move(0, 1, 0)}, 3 + 2},
-		{"one waits and lets another pass", 2, []optimize.Move{move(1, 2, 10), move(0, 1, 0), move(3, 2, 10)}, 3 + 2},
+		{"a link that is shared", 3, []optimize.Relocation{move(0, 1, 20), move(0, 2, 20), move(0, 3, 20)}, 2 + 3},
+		{"the second needs the first one's room", 2, []optimize.Relocation{move(1, 2, 10), move(0, 1, 0)}, 3 + 2},
+		{"one waits and lets another pass", 2, []optimize.Relocation{move(1, 2, 10), move(0, 1, 0), move(3, 2, 10)}, 3 + 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := Makespan(p, tt.moves, tt.parallel); math.Abs(got-tt.want) > 1e-6 {

@@ -67,7 +67,7 @@ type admitted struct {
 	Begun  time.Time                      `json:"begun"`
 	Heard  time.Time                      `json:"heard"`
 	Done   map[string]migrate.StepOutcome `json:"done,omitempty"` // steps and parts that have succeeded
-	End    move.State                     `json:"end,omitempty"`  // that this node's part came to
+	End    move.ContainerState            `json:"end,omitempty"`  // that this node's part came to
 
 	doing map[string]bool
 }
@@ -294,7 +294,7 @@ func (l *Admissions) admit(w *remote.Warrant) error {
 
 // begin notes that a step or part is under way. What it returns is told how that ended,
 // and writes it down. The lock is held.
-func (l *Admissions) begin(m *admitted, what string, end move.State) func(migrate.StepOutcome, error) error {
+func (l *Admissions) begin(m *admitted, what string, end move.ContainerState) func(migrate.StepOutcome, error) error {
 	m.doing[what] = true
 	m.Heard = l.opts.Now().UTC()
 	return func(out migrate.StepOutcome, err error) error {

@@ -58,7 +58,7 @@ func TestBriefTellsAll(t *testing.T) {
 		}
 		for _, is := range want.Classes {
 			was, there := have.Class(is.ID)
-			stays := there && was.Group == is.Group && !slices.ContainsFunc(Diff(have, want), func(c Change) bool { return c.Op == RemoveClass && c.OldClass.ID == is.ID })
+			stays := there && was.Group == is.Group && !slices.ContainsFunc(Diff(have, want), func(c Edit) bool { return c.Op == RemoveClass && c.OldClass.ID == is.ID })
 			if differs := !was.Equal(is); stays && differs != told[fmt.Sprint(is.ID)] {
 				t.Errorf("%+v to %+v is told: %t", was, is, !differs)
 			}

@@ -158,16 +158,16 @@ func (b *builder) number(w Workload, otherwise string) (ClassID, bool) {
 // addClass resolves the workload's policy on this link, or as much of it as the
 // link can hold.
 func (b *builder) addClass(id ClassID, w Workload) {
-	p, claim := b.claim(w)
+	p, sharer := b.sharer(w)
 	g := b.groupOf(w)
-	ask := policy.Floor{Name: w.Name, Min: claim.Min}
+	ask := policy.Floor{Name: w.Name, Min: sharer.Min}
 	if err := b.admit(ask, g); err != nil {
 		b.refuse(w, reservationOf(p, err, b.state.Link))
 		ask.Min, p = 0, withoutReservations(p)
 	}
 	b.hold(ask, g)
 	class := Class{
-		ID: id, Name: w.Name, Weight: claim.Weight, Min: ask.Min, Max: claim.Max,
+		ID: id, Name: w.Name, Weight: sharer.Weight, Min: ask.Min, Max: sharer.Max,
 		Limit:      Limit{Packets: p.LimitPackets, Bytes: p.LimitBytes},
 		Discipline: p.Discipline.OrDefault(), Queues: queues(p, b.state.Link), DSCP: p.DSCP,
 		Isolation: p.Isolation,
@@ -205,18 +205,18 @@ func aqmOf(a discipline.AQM, d discipline.Name) AQM {
 	return AQM{Target: target, Interval: interval, ECN: a.ECN, CEThreshold: a.CEThreshold, ACKFilter: a.ACKFilter}
 }
 
-// claim returns the workload's policy without its mistakes, and its claim on the link.
-func (b *builder) claim(w Workload) (policy.Policy, policy.Claim) {
-	return b.state.Link.claim(w.Policy, func(err error) { b.refuse(w, fmt.Errorf("%s: %w", w.Name, err)) })
+// sharer returns the workload's policy without its mistakes, and what it is on the link.
+func (b *builder) sharer(w Workload) (policy.Policy, policy.Sharer) {
+	return b.state.Link.sharer(w.Policy, func(err error) { b.refuse(w, fmt.Errorf("%s: %w", w.Name, err)) })
 }
 
-// claim returns a policy without its mistakes, each of which it tells to wrong, and its claim
-// on the link.
-func (l Link) claim(p policy.Policy, wrong func(error)) (policy.Policy, policy.Claim) {
+// sharer returns a policy without its mistakes, each of which it tells to wrong, and what the
+// workload is on the link.
+func (l Link) sharer(p policy.Policy, wrong func(error)) (policy.Policy, policy.Sharer) {
 	for {
-		claim, err := p.ClaimOn(l.Capacity, l.Overhead())
+		sharer, err := p.SharerOn(l.Capacity, l.Overhead())
 		if err == nil {
-			return p, claim
+			return p, sharer
 		}
 		wrong(err)
 		p = withoutMistake(p, err)
@@ -226,8 +226,8 @@ func (l Link) claim(p policy.Policy, wrong func(error)) (policy.Policy, policy.C
 // Asked returns the min that a policy asks the link to admit: what it takes on the wire
 // without its mistakes, as Build counts it.
 func (l Link) Asked(p policy.Policy) policy.Rate {
-	_, claim := l.claim(p, func(error) {})
-	return claim.Min
+	_, sharer := l.sharer(p, func(error) {})
+	return sharer.Min
 }
 
 // withoutMistake returns p without its wrong field if it can do without it,

@@ -30,7 +30,7 @@ import (
 // ports if their places are. (A number that stood for a workload stands
 // for a group only after all numbers were taken; only then is a port that stays
 // without a class for a moment.) The order of Classes and Ports in the arguments does not matter.
-func Diff(have, want State) []Change {
+func Diff(have, want State) []Edit {
 	d := differ{
 		have: have, want: want,
 		haveClass: byID(have.Classes), wantClass: byID(want.Classes),
@@ -71,7 +71,7 @@ type differ struct {
 	have, want           State
 	haveClass, wantClass map[ClassID]Class // present and wanted; haveClass follows the changes
 	havePort, wantPort   map[Port]Port
-	changes              []Change
+	changes              []Edit
 }
 
 func byID(classes []Class) map[ClassID]Class {
@@ -103,7 +103,7 @@ func sortedPorts(m map[Port]Port) []Port { return slices.SortedFunc(maps.Values(
 
 func (d *differ) link() {
 	if d.have.Link != d.want.Link {
-		d.changes = append(d.changes, linkChange(d.have.Link, d.want.Link))
+		d.changes = append(d.changes, linkEdit(d.have.Link, d.want.Link))
 	}
 }
 

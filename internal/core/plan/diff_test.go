@@ -34,7 +34,7 @@ func TestDiffInWords(t *testing.T) {
 
 // apply makes the changes one by one, as a data plane would, and fails if one of
 // them is not safe to make.
-func apply(t interface{ Fatalf(string, ...any) }, s State, changes []Change) State {
+func apply(t interface{ Fatalf(string, ...any) }, s State, changes []Edit) State {
 	fits := func(s State) bool { return s.Reserved() <= mins(s.Link) }
 	s = State{Link: s.Link, Classes: slices.Clone(s.Classes), Ports: slices.Clone(s.Ports)}
 	for i, c := range changes {
@@ -78,7 +78,7 @@ func groupProblem(s State) string {
 }
 
 // applyOne makes one change, if the state holds the change's old object.
-func applyOne(s *State, c Change) bool {
+func applyOne(s *State, c Edit) bool {
 	class := func(want *Class) int {
 		return slices.IndexFunc(s.Classes, func(c Class) bool { return c.Equal(*want) })
 	}

@@ -85,9 +85,9 @@ func (b *builder) addGroup(g *group) {
 		g.missing = &invalid.Error{Field: "group", Value: w.Name, Msg: "has no class number", Remedy: "stop workloads"}
 		return
 	}
-	p, claim := b.claim(w)
-	g.class = Class{ID: id, Name: w.Name, Weight: claim.Weight, Max: claim.Max, Burst: b.burst(w, p), Discipline: discipline.SFQ, Group: true}
-	ask := policy.Floor{Name: "group " + w.Name, Min: claim.Min}
+	p, sharer := b.sharer(w)
+	g.class = Class{ID: id, Name: w.Name, Weight: sharer.Weight, Max: sharer.Max, Burst: b.burst(w, p), Discipline: discipline.SFQ, Group: true}
+	ask := policy.Floor{Name: "group " + w.Name, Min: sharer.Min}
 	if err := link.Admission().Admit(ask, b.floors); err != nil {
 		b.refuse(w, err)
 		return

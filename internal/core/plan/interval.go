@@ -123,11 +123,11 @@ func (s State) Paced(by map[ClassID]Pacing) State {
 
 // OnlyPaces reports whether a change is one of intervals alone, such as a
 // controller makes every second.
-func (c Change) OnlyPaces() bool {
-	if c.Op != SetClass {
+func (e Edit) OnlyPaces() bool {
+	if e.Op != SetClass {
 		return false
 	}
-	return c.OldClass.unpaced().Equal(c.NewClass.unpaced())
+	return e.OldClass.unpaced().Equal(e.NewClass.unpaced())
 }
 
 // unpaced returns the class without its intervals.

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Claim is one workload's part in a division of a link.
-type Claim struct {
+// Sharer is one of those that a link is divided among: a workload, or a group.
+type Sharer struct {
 	Weight uint32 // 1 to MaxWeight; 0 counts as 1
 	Min    Rate   // 0 = none
 	Max    Rate   // 0 = none
@@ -28,75 +28,75 @@ const (
 	BindIdle   Bind = "idle"   // it wants nothing
 )
 
-// Share is the rate that one claim gets, and the reason for it.
+// Share is the rate that one sharer gets, and the reason for it.
 type Share struct {
 	Bps   float64 // bits per second
 	Binds Bind
 }
 
-// Division holds the share of each claim on a link.
+// Division holds the share of each sharer on a link.
 type Division struct {
-	Shares []Share // in the order of the claims
+	Shares []Share // in the order of the sharers
 	// Level is L of the contract, in bits per second per unit of weight. If all
-	// claims have their demand, any high enough L would do; it is then the lowest at
+	// sharers have their demand, any high enough L would do; it is then the lowest at
 	// which every L * weight reaches its cap, so that it is always finite.
 	Level float64
 }
 
-// Divide applies the contract: it divides a link's capacity among the claims,
+// Divide applies the contract: it divides a link's capacity among the sharers,
 // exactly but for the rounding of float64.
 //
 //	x = min(cap, max(floor, L * weight))    cap   = the smaller of max and demand
 //	                                        floor = the smaller of min and cap
 //
 // with L such that the x add up to the capacity, or, if all caps together are
-// less, every claim at its cap and the rest of the link unused. The part of its min
+// less, every sharer at its cap and the rest of the link unused. The part of its min
 // that a workload does not want goes to the others.
 //
 // Admission makes sure that the floors fit into the capacity. Should they not
 // (a link has just shrunk), all are cut in the same proportion, L is 0, and a
-// claim without a min gets nothing.
+// sharer without a min gets nothing.
 //
-// How: as L rises from 0, a claim stands at its floor until L * weight reaches
+// How: as L rises from 0, a sharer stands at its floor until L * weight reaches
 // it, then rises with L, then stands at its cap. The sum of all is a line with
-// two bends per claim. Go along the bends in order and stop on the stretch
+// two bends per sharer. Go along the bends in order and stop on the stretch
 // where the sum reaches the capacity; there L is one division away. O(n log n).
 // Up to that division all arithmetic is in whole numbers.
-func Divide(capacity Rate, claims []Claim) Division {
-	spans := make([]span, len(claims))
+func Divide(capacity Rate, sharers []Sharer) Division {
+	spans := make([]span, len(sharers))
 	var floors, overflow uint64
-	for i, c := range claims {
-		spans[i] = c.span(capacity)
+	for i, s := range sharers {
+		spans[i] = s.span(capacity)
 		var carry uint64
 		floors, carry = bits.Add64(floors, spans[i].floor, 0)
 		overflow += carry
 	}
 	if overflow > 0 || floors > uint64(capacity) {
-		return cutFloors(capacity, claims, spans)
+		return cutFloors(capacity, sharers, spans)
 	}
 	level := findLevel(uint64(capacity)-floors, spans)
-	d := Division{Shares: make([]Share, len(claims)), Level: level.float()}
-	for i, c := range claims {
-		d.Shares[i] = c.share(spans[i], level)
+	d := Division{Shares: make([]Share, len(sharers)), Level: level.float()}
+	for i, s := range sharers {
+		d.Shares[i] = s.share(spans[i], level)
 	}
 	return d
 }
 
-// span is the range of a claim's rate: from floor to ceil, rising with weight.
+// span is the range of a sharer's rate: from floor to ceil, rising with weight.
 type span struct {
 	weight      uint64
 	floor, ceil uint64
 	open        bool // no cap within the capacity; ceil does not count
 }
 
-func (c Claim) span(capacity Rate) span {
-	ceil := c.Demand
-	if c.Max != 0 {
-		ceil = min(ceil, c.Max)
+func (s Sharer) span(capacity Rate) span {
+	ceil := s.Demand
+	if s.Max != 0 {
+		ceil = min(ceil, s.Max)
 	}
 	return span{
-		weight: uint64(max(c.Weight, 1)),
-		floor:  uint64(min(c.Min, ceil)),
+		weight: uint64(max(s.Weight, 1)),
+		floor:  uint64(min(s.Min, ceil)),
 		ceil:   uint64(ceil),
 		open:   ceil > capacity,
 	}
@@ -117,7 +117,7 @@ func compareProducts(a, b, c, d uint64) int {
 	return cmp.Or(cmp.Compare(hi1, hi2), cmp.Compare(lo1, lo2))
 }
 
-// bend is a level at which a claim starts to rise, or stops.
+// bend is a level at which a sharer starts to rise, or stops.
 type bend struct {
 	at     fraction
 	span   span
@@ -141,7 +141,7 @@ func bends(spans []span) []bend {
 	return list
 }
 
-// findLevel returns the lowest level at which the claims take all that is left
+// findLevel returns the lowest level at which the sharers take all that is left
 // beyond the floors, or the one that Division.Level names if they cannot.
 func findLevel(left uint64, spans []span) fraction {
 	level := fraction{0, 1}
@@ -149,7 +149,7 @@ func findLevel(left uint64, spans []span) fraction {
 	for _, b := range bends(spans) {
 		if compareProducts(left, b.at.den, weights, b.at.num) <= 0 {
 			if weights == 0 {
-				return level // nothing left, no claim rises: any level up to this bend
+				return level // nothing left, no sharer rises: any level up to this bend
 			}
 			return fraction{left, weights}
 		}
@@ -174,40 +174,40 @@ func findLevel(left uint64, spans []span) fraction {
 	return level
 }
 
-// share returns the rate that the claim gets at the level, and the reason.
-func (c Claim) share(s span, level fraction) Share {
+// share returns the rate that the sharer gets at the level, and the reason.
+func (s Sharer) share(within span, level fraction) Share {
 	switch {
-	case c.Demand == 0:
+	case s.Demand == 0:
 		return Share{0, BindIdle}
-	case !s.open && level.times(s.weight, s.ceil) >= 0:
-		return Share{float64(s.ceil), c.capBind()}
-	case level.times(s.weight, s.floor) < 0 && Rate(s.floor) < c.Min:
-		return Share{float64(s.floor), c.capBind()}
-	case level.times(s.weight, s.floor) < 0:
-		return Share{float64(s.floor), BindMin}
+	case !within.open && level.times(within.weight, within.ceil) >= 0:
+		return Share{float64(within.ceil), s.capBind()}
+	case level.times(within.weight, within.floor) < 0 && Rate(within.floor) < s.Min:
+		return Share{float64(within.floor), s.capBind()}
+	case level.times(within.weight, within.floor) < 0:
+		return Share{float64(within.floor), BindMin}
 	}
-	return Share{float64(s.weight) * float64(level.num) / float64(level.den), BindShare}
+	return Share{float64(within.weight) * float64(level.num) / float64(level.den), BindShare}
 }
 
 // capBind says which of max and demand is the cap. Where they are equal it is
 // the max: wanting more would not help.
-func (c Claim) capBind() Bind {
-	if c.Max != 0 && c.Max <= c.Demand {
+func (s Sharer) capBind() Bind {
+	if s.Max != 0 && s.Max <= s.Demand {
 		return BindMax
 	}
 	return BindDemand
 }
 
 // cutFloors divides a link that is too small for the floors.
-func cutFloors(capacity Rate, claims []Claim, spans []span) Division {
+func cutFloors(capacity Rate, sharers []Sharer, spans []span) Division {
 	var sum float64 // whole numbers might overflow here
 	for _, s := range spans {
 		sum += float64(s.floor)
 	}
-	d := Division{Shares: make([]Share, len(claims))}
+	d := Division{Shares: make([]Share, len(sharers))}
 	for i, s := range spans {
 		switch {
-		case claims[i].Demand == 0:
+		case sharers[i].Demand == 0:
 			d.Shares[i] = Share{0, BindIdle}
 		case s.floor == 0:
 			d.Shares[i] = Share{0, BindShare}

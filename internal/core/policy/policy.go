@@ -96,7 +96,7 @@ type Policy struct {
 func Default() Policy { return Policy{Weight: 1} }
 
 // Check reports the first mistake in p as an *invalid.Error. Whether a min of 25 % is
-// above a max of 20 Mbit/s depends on the link; Claim finds that.
+// above a max of 20 Mbit/s depends on the link; Sharer finds that.
 func (p Policy) Check() error {
 	if p.Weight < 1 || p.Weight > MaxWeight {
 		return weightError(strconv.FormatUint(uint64(p.Weight), 10), "out of range")
@@ -172,29 +172,29 @@ func checkLimitPackets(field string, packets uint32) error {
 	}
 }
 
-// Claim returns p on a link of this capacity that adds nothing to its packets; see
-// ClaimOn.
-func (p Policy) Claim(capacity Rate) (Claim, error) { return p.ClaimOn(capacity, 0) }
+// Sharer returns what a workload with p is on a link of this capacity that adds nothing to its
+// packets; see SharerOn.
+func (p Policy) Sharer(capacity Rate) (Sharer, error) { return p.SharerOn(capacity, 0) }
 
-// ClaimOn returns p on a link of this capacity and overhead (bytes added to each
-// packet), wanting all it can get. A reservation counts as a min of what it takes
+// SharerOn returns what a workload with p is on a link of this capacity and overhead (bytes
+// added to each packet), wanting all it can get. A reservation counts as a min of what it takes
 // on the wire. The error, an *invalid.Error, is p's own mistake, or on this very link a min
 // or a reservation above the max, or queues that ask for more than the workload
-// has; in the last case the claim is right but for them.
-func (p Policy) ClaimOn(capacity Rate, overhead int) (Claim, error) {
+// has; in the last case the sharer is right but for them.
+func (p Policy) SharerOn(capacity Rate, overhead int) (Sharer, error) {
 	if err := p.Check(); err != nil {
-		return Claim{}, err
+		return Sharer{}, err
 	}
-	c := Claim{Weight: p.Weight, Min: p.Min.Of(capacity), Max: p.Max.Of(capacity), Demand: Unlimited}
+	c := Sharer{Weight: p.Weight, Min: p.Min.Of(capacity), Max: p.Max.Of(capacity), Demand: Unlimited}
 	if c.Max != 0 && c.Min > c.Max {
-		return Claim{}, minAboveMax(p.Min, p.Min.on(capacity), p.Max.on(capacity))
+		return Sharer{}, minAboveMax(p.Min, p.Min.on(capacity), p.Max.on(capacity))
 	}
 	if most := quota.Size(float64(c.Max) / 8 * maxBurst.Seconds()); p.Burst > most {
-		return Claim{}, p.burstError(fmt.Sprintf("more than a max of %s carries in %s: no limit any more", p.Max.on(capacity), maxBurst),
+		return Sharer{}, p.burstError(fmt.Sprintf("more than a max of %s carries in %s: no limit any more", p.Max.on(capacity), maxBurst),
 			fmt.Sprintf("write %d or less", most))
 	}
 	if err := p.checkReserve(capacity, overhead); err != nil {
-		return Claim{}, err
+		return Sharer{}, err
 	}
 	err := p.checkQueueSum(capacity, overhead, c)
 	c.Min = p.Floor(capacity, overhead)

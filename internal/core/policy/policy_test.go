@@ -134,10 +134,10 @@ func TestCheck(t *testing.T) {
 
 func TestClaim(t *testing.T) {
 	p := Policy{Weight: 3, Min: Amount{Percent: 20}, Max: Amount{Rate: 50 * mbit}}
-	got, err := p.Claim(100 * mbit)
-	want := Claim{Weight: 3, Min: 20 * mbit, Max: 50 * mbit, Demand: Unlimited}
+	got, err := p.Sharer(100 * mbit)
+	want := Sharer{Weight: 3, Min: 20 * mbit, Max: 50 * mbit, Demand: Unlimited}
 	if err != nil || got != want {
-		t.Errorf("claim %+v, %v; want %+v", got, err, want)
+		t.Errorf("sharer %+v, %v; want %+v", got, err, want)
 	}
 	var out strings.Builder
 	for _, tt := range []struct {
@@ -148,12 +148,12 @@ func TestClaim(t *testing.T) {
 		{Policy{Weight: 1, Min: Amount{Rate: 20 * mbit}, Max: Amount{Percent: 10}}, 100 * mbit},
 		{Policy{Weight: 0}, 100 * mbit},
 	} {
-		_, err := tt.policy.Claim(tt.capacity)
+		_, err := tt.policy.Sharer(tt.capacity)
 		if err == nil {
-			t.Errorf("%+v has a claim on a link of %s", tt.policy, tt.capacity)
+			t.Errorf("%+v is a sharer of a link of %s", tt.policy, tt.capacity)
 			continue
 		}
 		fmt.Fprintln(&out, err)
 	}
-	golden(t, "claim.txt", out.String())
+	golden(t, "sharer.txt", out.String())
 }

@@ -257,7 +257,7 @@ func have(names []string) string {
 // checkQueueSum refuses promises of the queues that exceed the rate that the workload
 // has for certain, which is its min where it has one, or that exceed its max or the
 // link's capacity.
-func (p Policy) checkQueueSum(capacity Rate, overhead int, c Claim) error {
+func (p Policy) checkQueueSum(capacity Rate, overhead int, c Sharer) error {
 	if !p.Discipline.Weighs() {
 		return nil
 	}

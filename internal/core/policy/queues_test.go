@@ -110,7 +110,7 @@ func TestCheckQueues(t *testing.T) {
 		for _, text := range tt.queues {
 			tt.policy.Queues = append(tt.policy.Queues, queue(t, text))
 		}
-		_, err := tt.policy.Claim(100 * mbit)
+		_, err := tt.policy.Sharer(100 * mbit)
 		said := invalidtest.Text(err)
 		if said == "" {
 			said = "fine"

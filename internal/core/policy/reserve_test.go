@@ -63,7 +63,7 @@ func TestReservationIsAMin(t *testing.T) {
 		{"of its queues together", queues, 10_455_802},
 		{"larger than the min", larger, WireOf(5*mbit, 0)},
 	} {
-		got, err := tt.p.Claim(100 * mbit)
+		got, err := tt.p.Sharer(100 * mbit)
 		if err != nil || got.Min != tt.want || got.Max != 0 {
 			t.Errorf("%s: %+v, %v; want a min of %d", tt.name, got, err, tt.want)
 		}
@@ -83,7 +83,7 @@ func TestReservationsRefused(t *testing.T) {
 	sum := Policy{Weight: 1, Min: Amount{Rate: 4 * mbit}, Discipline: discipline.CBWFQ, Queues: []Queue{{Name: "a", Reserve: Amount{Rate: 4 * mbit}}}}
 	var out strings.Builder
 	for _, p := range []Policy{reserve(500), bounded, floored, queued, strict, nested, deep, over, sum} {
-		_, err := p.Claim(100 * mbit)
+		_, err := p.Sharer(100 * mbit)
 		var e *invalid.Error
 		if !errors.As(err, &e) || e.Field == "" || e.Remedy == "" {
 			t.Errorf("%+v: %v; want an *Error with field and remedy", p, err)

@@ -270,7 +270,7 @@ func writeRun(root, name, machine, command string, lines []any) error {
 	if err != nil {
 		return err
 	}
-	r := &figures.Run{Name: name, Source: figures.Source{
+	r := &figures.Run{Name: name, Source: figures.Origin{
 		Scenario: scenarios + "/programs.yaml", Digest: figures.Digest(text),
 		Commit: string(bytes.TrimSpace(commit)), Kernel: string(bytes.TrimSpace(kernel)), Seed: 0,
 		Date: time.Now().UTC().Format(time.DateOnly), Machine: machine, Command: command,

@@ -31,7 +31,7 @@ func pageOf(t *testing.T, runs map[string][]cluster.Event) string {
 	t.Helper()
 	root := t.TempDir()
 	for name, events := range runs {
-		r := &figures.Run{Name: "c-balancer/" + name, Source: figures.Source{Commit: "0123456789abcdef", Kernel: "6.1", Date: "2026-11-22"}}
+		r := &figures.Run{Name: "c-balancer/" + name, Source: figures.Origin{Commit: "0123456789abcdef", Kernel: "6.1", Date: "2026-11-22"}}
 		for _, e := range events {
 			line, err := json.Marshal(e)
 			if err != nil {

@@ -43,7 +43,7 @@ var measured = map[string][]part{
 
 // staleList is the file of the folder that names the stale commits, a line each: the commit, the
 // day on which make figures found it so, and the name of the part that has changed. Pages say it
-// of every figure of such a commit (Source.Measured), and make release refuses the tree.
+// of every figure of such a commit (Origin.Measured), and make release refuses the tree.
 const staleList = "stale.txt"
 
 // age is a commit that was measured, and a part of the code that its runs measured.
@@ -78,7 +78,7 @@ func (d *Runs) readStale(text []byte) error {
 }
 
 // Measured is the commit of a run for a page, and since when the code is another than that.
-func (s Source) Measured() string {
+func (s Origin) Measured() string {
 	commit := "`" + s.Commit[:min(12, len(s.Commit))] + "`"
 	if s.stale != "" {
 		commit += " (**" + s.stale + "**)"

@@ -20,8 +20,8 @@ import (
 // Folder is the folder of the data, below the module's root.
 const Folder = "docs/papers/data"
 
-// Source says where the results of a run come from.
-type Source struct {
+// Origin says where the results of a run come from.
+type Origin struct {
 	Scenario  string `json:"scenario"` // file, from the module's root
 	Digest    string `json:"digest"`   // of what of the scenario decides the measurement: Digest
 	Scheduler string `json:"scheduler,omitempty"`
@@ -47,7 +47,7 @@ const Virtual = "one emulated CPU, virtual time: one instruction is one nanoseco
 // Run is one run: the content of one file of the folder.
 type Run struct {
 	Name   string // PAPER/NAME
-	Source Source
+	Source Origin
 	Lines  [][]byte // the results, one JSON object each
 }
 
@@ -94,7 +94,7 @@ func Parse(name string, text []byte) (*Run, error) {
 			r.Lines = append(r.Lines, line)
 		}
 	}
-	var head struct{ Run *Source }
+	var head struct{ Run *Origin }
 	if len(r.Lines) == 0 {
 		return nil, errors.New("empty; remove it and measure again with scripts/papers")
 	}
@@ -111,7 +111,7 @@ func Parse(name string, text []byte) (*Run, error) {
 // Text is the file's text, which Parse reads.
 func (r *Run) Text() ([]byte, error) {
 	head, err := json.Marshal(struct {
-		Run Source `json:"run"`
+		Run Origin `json:"run"`
 	}{r.Source})
 	if err != nil {
 		return nil, err

@@ -4,7 +4,7 @@
 // whether it is still about the program that stands beside it. Pages, the README's tables
 // and the table of bars take their figures from here and from nowhere else.
 //
-// docs/papers/data/PAPER/NAME.jsonl is one run. Its first line is its Source:
+// docs/papers/data/PAPER/NAME.jsonl is one run. Its first line is its Origin:
 //
 //	{"run":{"scenario":"lab/qcon/fig07.yaml","scheduler":"fair","commit":"d4d6f40...","kernel":"7.3.4+deb13-cloud-amd64","date":"2026-11-23","command":"vm/run ...","status":0,...}}
 //

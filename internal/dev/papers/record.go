@@ -40,7 +40,7 @@ func record(root, raw, commit, status, name string) error {
 	if err != nil {
 		return err
 	}
-	r := &figures.Run{Name: name, Source: figures.Source{
+	r := &figures.Run{Name: name, Source: figures.Origin{
 		Scenario: p.file(w), Digest: figures.Digest(text), Scheduler: w.scheduler, Commit: commit,
 		Kernel: strings.TrimSpace(string(kernel)), Date: time.Now().UTC().Format(time.DateOnly), Machine: figures.Virtual,
 		Command: p.command(w), Failures: figures.Failures(log),

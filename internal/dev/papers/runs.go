@@ -20,7 +20,7 @@ type run struct {
 	scenario  *scenario.Scenario
 	name      string // fig07-qcon: of its JSON, its folder and its plot
 	scheduler string
-	source    figures.Source
+	source    figures.Origin
 	phases    []phase
 	timing    []report.TimingRow // of a scenario that measures that
 }
@@ -211,12 +211,12 @@ func (x *run) goodput() float64 {
 // sources are the kernels that the runs were on, the commits that they were of, and their
 // days, each once.
 func (r *results) sources() (kernels, commits, days string) {
-	return r.each(func(s figures.Source) string { return s.Kernel }),
-		r.each(func(s figures.Source) string { return s.Measured() }),
-		r.each(func(s figures.Source) string { return s.Date })
+	return r.each(func(s figures.Origin) string { return s.Kernel }),
+		r.each(func(s figures.Origin) string { return s.Measured() }),
+		r.each(func(s figures.Origin) string { return s.Date })
 }
 
-func (r *results) each(of func(figures.Source) string) string {
+func (r *results) each(of func(figures.Origin) string) string {
 	var list []string
 	for _, x := range r.runs {
 		if v := of(x.source); !slices.Contains(list, v) {

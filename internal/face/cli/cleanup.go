@@ -51,11 +51,11 @@ one does, unless --force is given. Fields set at run time are kept.`,
 			if err != nil {
 				return err
 			}
-			r := api.ChangeResult{DryRun: dryRun, Changes: []api.Change{}}
+			r := api.ChangeResult{DryRun: dryRun, Changes: []api.Edit{}}
 			var devices []string
 			for _, s := range steered {
 				devices = append(devices, s.name)
-				r.Changes = append(r.Changes, api.Change{
+				r.Changes = append(r.Changes, api.Edit{
 					What: fmt.Sprintf("give back %s, which has qdisc %s", s.name, s.qdisc), Why: "asked by weir cleanup",
 				})
 			}

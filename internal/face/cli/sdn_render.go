@@ -19,7 +19,7 @@ import (
 func renderSDNChange(r sdn.Result) string {
 	changes := api.ChangeResult{DryRun: r.DryRun}
 	for _, text := range r.Changes {
-		changes.Changes = append(changes.Changes, api.Change{What: text})
+		changes.Changes = append(changes.Changes, api.Edit{What: text})
 	}
 	return frame.RenderChange(changes)
 }

@@ -176,7 +176,7 @@ func (h *wrongHost) request(t *testing.T, method, path, body string) (int, *refu
 	req.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	h.handler.ServeHTTP(w, req)
-	var p api.Problem
+	var p api.ProblemDetails
 	if w.Code == http.StatusOK || json.Unmarshal(w.Body.Bytes(), &p) != nil {
 		return w.Code, &refusal.Error{Msg: w.Body.String()}
 	}

@@ -59,7 +59,7 @@ func FuzzBodies(f *testing.F) {
 			if rec.Code >= 500 || !json.Valid(rec.Body.Bytes()) {
 				t.Errorf("%s %s: %d %q", to.method, to.path, rec.Code, rec.Body)
 			}
-			var p api.Problem
+			var p api.ProblemDetails
 			if rec.Code >= 400 && (json.Unmarshal(rec.Body.Bytes(), &p) != nil || p.Status != rec.Code || p.Detail == "") {
 				t.Errorf("%s %s: %d without a problem: %q", to.method, to.path, rec.Code, rec.Body)
 			}

@@ -49,7 +49,7 @@ func operations(t *testing.T, client *http.Client) []pagetest.Operation {
 }
 
 // ask makes one request, reads the beginning of its answer, and lets it go.
-func ask(t *testing.T, client *http.Client, method, path string) (int, api.Problem) {
+func ask(t *testing.T, client *http.Client, method, path string) (int, api.ProblemDetails) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -67,7 +67,7 @@ func ask(t *testing.T, client *http.Client, method, path string) (int, api.Probl
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
 	defer resp.Body.Close()
-	var p api.Problem
+	var p api.ProblemDetails
 	if resp.StatusCode >= 300 {
 		if err := json.NewDecoder(resp.Body).Decode(&p); err != nil {
 			t.Errorf("%s %s: status %d and %v", method, path, resp.StatusCode, err)

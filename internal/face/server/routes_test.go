@@ -64,7 +64,7 @@ func TestProblems(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			status, ctype, body := request(t, demo(), tt.method, tt.path, tt.body)
-			var p api.Problem
+			var p api.ProblemDetails
 			if err := json.Unmarshal([]byte(body), &p); err != nil {
 				t.Fatalf("%v in %q", err, body)
 			}
@@ -119,6 +119,17 @@ func TestOpenAPIHasTheKinds(t *testing.T) {
 	}
 	if len(kind.Enum) != len(refusal.Kinds) {
 		t.Errorf("%d kinds, want %d", len(kind.Enum), len(refusal.Kinds))
+	}
+}
+
+// TestOpenAPIKeepsItsNames: a schema keeps the name that it was published with, whatever its type
+// is called by now.
+func TestOpenAPIKeepsItsNames(t *testing.T) {
+	_, _, text := request(t, demo(), "GET", "/openapi.json", "")
+	for name, there := range map[string]bool{"Change": true, "Problem": true, "Edit": false, "ProblemDetails": false} {
+		if strings.Contains(text, `"#/components/schemas/`+name+`"`) != there {
+			t.Errorf("the document refers to the schema %s: %v", name, !there)
+		}
 	}
 }
 

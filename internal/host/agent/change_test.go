@@ -117,7 +117,7 @@ func TestDryRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := api.Change{What: "eth0: web: weight 1 -> 3, min none -> 20 Mbit/s", Why: "asked by weir set"}
+		want := api.Edit{What: "eth0: web: weight 1 -> 3, min none -> 20 Mbit/s", Why: "asked by weir set"}
 		if !result.DryRun || len(result.Changes) != 1 || result.Changes[0] != want {
 			t.Errorf("got %+v, want %+v", result.Changes, want)
 		}

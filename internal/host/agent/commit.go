@@ -30,7 +30,7 @@ func (a *Agent) commit(ctx context.Context, next decide.Decision, why decide.Rea
 		all = append(all, list...)
 	}
 	a.links.complain()
-	a.offloads.Follow(next.Verdicts, a.links.slowest())
+	a.offloads.Follow(next.Rulings, a.links.slowest())
 	return all, errors.Join(failed...)
 }
 

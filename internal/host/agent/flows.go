@@ -48,7 +48,7 @@ func (a *Agent) Flows(ctx context.Context, name string) (api.Flows, error) {
 }
 
 // flows returns what the connections of a workload have moved so far.
-func (r *regulator) flows(v decide.Verdict, ls links, at time.Time) (usage.Flows, error) {
+func (r *regulator) flows(v decide.Ruling, ls links, at time.Time) (usage.Flows, error) {
 	switch {
 	case len(r.view(v, ls).Loops) == 0:
 		return usage.Flows{}, noLoop(v.Name)

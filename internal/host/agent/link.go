@@ -123,7 +123,7 @@ func (l *link) giveBack(ctx context.Context) {
 }
 
 // set makes the kernel match want and returns what was changed.
-func (l *link) set(ctx context.Context, now time.Time) ([]plan.Change, error) {
+func (l *link) set(ctx context.Context, now time.Time) ([]plan.Edit, error) {
 	if plan.Loses(l.inForce, l.want) {
 		l.account()
 	}
@@ -213,7 +213,7 @@ func (l *link) revive(ctx context.Context, now time.Time, open func(*link) (data
 
 // reconcile does what time asks for of a link that has a backend: a new attempt to set it,
 // a check of the kernel.
-func (l *link) reconcile(ctx context.Context, now time.Time) []plan.Change {
+func (l *link) reconcile(ctx context.Context, now time.Time) []plan.Edit {
 	if ctx.Err() != nil || l.backend == nil || !l.again.Due(now) {
 		return nil
 	}

@@ -93,7 +93,7 @@ func (l *link) workloads() int {
 }
 
 // explain returns a workload's explanation on this link, or why there is none.
-func (l *link) explain(v decide.Verdict) api.ExplainLink {
+func (l *link) explain(v decide.Ruling) api.ExplainLink {
 	var e api.ExplainLink
 	class, ok := l.now.State.Class(v.Class)
 	switch {
@@ -124,7 +124,7 @@ func (l *link) noExplanation(text string) api.ExplainLink {
 }
 
 // explainGroup returns a group's explanation on this link, or why there is none.
-func (l *link) explainGroup(v decide.Verdict, d decide.Decision) api.ExplainLink {
+func (l *link) explainGroup(v decide.Ruling, d decide.Decision) api.ExplainLink {
 	class, ok := l.now.State.Class(v.Class)
 	e := l.noExplanation("")
 	switch {

@@ -31,7 +31,7 @@ func (m moment) sample(seen event.Sight, history bool) api.Sample {
 
 // show puts the workload or group with a key into the answer to a change.
 func (m moment) show(result *api.ChangeResult, key string) {
-	if v, ok := m.Verdict(key); ok {
+	if v, ok := m.Ruling(key); ok {
 		result.Workload = new(m.workload(v, false))
 	}
 	if v, ok := m.Group(key); ok {
@@ -40,15 +40,15 @@ func (m moment) show(result *api.ChangeResult, key string) {
 }
 
 func (m moment) workloads(history bool) []api.Workload {
-	list := make([]api.Workload, len(m.Verdicts))
-	for i, v := range m.Verdicts {
+	list := make([]api.Workload, len(m.Rulings))
+	for i, v := range m.Rulings {
 		list[i] = m.workload(v, history)
 	}
 	return list
 }
 
 // workload returns a workload as the API shows it.
-func (m moment) workload(v decide.Verdict, history bool) api.Workload {
+func (m moment) workload(v decide.Ruling, history bool) api.Workload {
 	w := api.Workload{
 		Name: v.Name, Key: v.Key, ID: v.ID, Kind: v.Kind,
 		Class: uint16(v.Class), State: v.State, Note: v.Note, Warnings: v.Warnings,
@@ -88,7 +88,7 @@ func (m moment) groups() []api.Group {
 }
 
 // group returns a group as the API shows it.
-func (m moment) group(v decide.Verdict) api.Group {
+func (m moment) group(v decide.Ruling) api.Group {
 	g := api.Group{
 		Name: v.Name, Class: uint16(v.Class), State: v.State, Note: v.Note, Origin: v.Origin, NotHeld: gap.Views(v.Gaps), Asked: v.AsksView(), Cut: ceiling.Views(v.Cuts),
 		Policy: api.GroupPolicy{Policy: v.Policy}, Members: []string{}, Links: []api.WorkloadLink{},
@@ -109,7 +109,7 @@ func (m moment) group(v decide.Verdict) api.Group {
 }
 
 // quota returns how far a workload or group has come with its quota, nil if it has none.
-func (m moment) quota(v decide.Verdict) *api.QuotaStanding {
+func (m moment) quota(v decide.Ruling) *api.QuotaStanding {
 	if s, ok := m.World.Quotas[v.Key]; ok && v.Policy.Quota != nil {
 		return ledger.View(s)
 	}
@@ -118,7 +118,7 @@ func (m moment) quota(v decide.Verdict) *api.QuotaStanding {
 
 // standing returns the state and the note of a workload or group, with the links that are
 // not steered now.
-func (m moment) standing(v decide.Verdict) (state, note string) {
+func (m moment) standing(v decide.Ruling) (state, note string) {
 	state, note = v.State, v.Note
 	if !v.Steered {
 		return state, note
@@ -147,7 +147,7 @@ func (m moment) linkViews() []api.LinkStatus {
 }
 
 // explain says why a workload has the rate it has, on each link.
-func (m moment) explain(v decide.Verdict) api.Explanation {
+func (m moment) explain(v decide.Ruling) api.Explanation {
 	e := api.Explanation{Name: v.Name, Links: []api.ExplainLink{}, Warnings: v.Warnings}
 	for _, l := range m.links {
 		on := l.explain(v)
@@ -158,7 +158,7 @@ func (m moment) explain(v decide.Verdict) api.Explanation {
 }
 
 // explainGroup says the same of a group.
-func (m moment) explainGroup(v decide.Verdict) api.Explanation {
+func (m moment) explainGroup(v decide.Ruling) api.Explanation {
 	e := api.Explanation{Name: "group " + v.Name, Links: []api.ExplainLink{}}
 	for _, l := range m.links {
 		on := l.explainGroup(v, m.Decision)

@@ -176,7 +176,7 @@ func (l *link) pace(ctx context.Context, now time.Time) {
 }
 
 // view returns the controllers of a workload as the API shows them.
-func (r *regulator) view(v decide.Verdict, ls links) api.Control {
+func (r *regulator) view(v decide.Ruling, ls links) api.Control {
 	c := api.Control{Name: v.Name, Loops: []api.ControlLoop{}}
 	for _, l := range ls {
 		for _, loop := range l.pacer.Loops() {

@@ -41,7 +41,7 @@ func TestWhatIsStoredIsSaid(t *testing.T) {
 				said := func(what string, result api.ChangeResult, err error) {
 					t.Helper()
 					synctest.Wait()
-					mentions := func(c api.Change) bool { return strings.Contains(c.Why, state.why) }
+					mentions := func(c api.Edit) bool { return strings.Contains(c.Why, state.why) }
 					if err != nil || !slices.ContainsFunc(result.Changes, mentions) {
 						t.Errorf("%s: %+v, %v", what, result.Changes, err)
 					}

@@ -37,7 +37,7 @@ func (o *observers) Observe(look func(*event.Sight)) { o.looks = append(o.looks,
 func (m moment) sight(a *Agent, now time.Time) event.Sight {
 	c := m.World.Config
 	s := event.Sight{At: now, ConfigFile: c.Path, ConfigError: a.file.Wrong, RestartDue: slices.Concat(a.file.Late, a.opts.Late()), NoLink: len(m.links) == 0, Sinks: a.teller.Sinks(),
-		Objects: make([]event.Object, 0, len(m.Verdicts)+len(m.Groups))}
+		Objects: make([]event.Object, 0, len(m.Rulings)+len(m.Groups))}
 	for _, full := range a.opts.Unwritable() {
 		s.Unwritable = append(s.Unwritable, event.FolderSight{Path: full.Path, Note: full.Sentence()})
 	}
@@ -66,7 +66,7 @@ func (m moment) sources(a *Agent) []api.Source {
 
 // over adds workloads, groups and links to a sight.
 func (m moment) over(s event.Sight) event.Sight {
-	for _, v := range m.Verdicts {
+	for _, v := range m.Rulings {
 		o := m.object(event.Workload, v)
 		for _, l := range m.links {
 			used := l.now.Used[v.Class]
@@ -86,7 +86,7 @@ func (m moment) over(s event.Sight) event.Sight {
 }
 
 // object returns a workload or group without its packets.
-func (m moment) object(kind string, v decide.Verdict) event.Object {
+func (m moment) object(kind string, v decide.Ruling) event.Object {
 	o := event.Object{Type: kind, Name: v.Name, NotHeld: gap.Unaccepted(v.Gaps, gap.Gap.String)}
 	for _, f := range v.Past {
 		o.Past = append(o.Past, event.Past{Text: f.Text(), Remedy: f.Remedy})

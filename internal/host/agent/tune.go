@@ -86,7 +86,7 @@ func (a *Agent) Tune(ctx context.Context, name string, req api.TuneRequest) (api
 
 // experiment finds the loop of a workload that a request means, and takes it out of the
 // controller's hands.
-func (r *regulator) experiment(v decide.Verdict, ls links, req api.TuneRequest, now time.Time) (*experiment, error) {
+func (r *regulator) experiment(v decide.Ruling, ls links, req api.TuneRequest, now time.Time) (*experiment, error) {
 	var found []*experiment
 	for _, l := range ls {
 		if req.Device != "" && req.Device != l.config.Place() || string(l.direction()) != cmp.Or(req.Direction, string(policy.Egress)) {

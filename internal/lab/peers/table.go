@@ -272,13 +272,13 @@ func changeHTB(old, now Setting) string {
 // htbClasses are the options of each workload's class. Its rate is what it gets
 // when all workloads send: then nothing is left to borrow, and HTB is exact.
 func (s Setting) htbClasses() []string {
-	var claims []policy.Claim
+	var sharers []policy.Sharer
 	for _, p := range s.Policies {
-		claims = append(claims, policy.Claim{Weight: p.Weight, Min: p.Min, Max: p.Max, Demand: policy.Unlimited})
+		sharers = append(sharers, policy.Sharer{Weight: p.Weight, Min: p.Min, Max: p.Max, Demand: policy.Unlimited})
 	}
 	quanta := s.quanta()
 	var list []string
-	for i, share := range policy.Divide(s.Link.Bandwidth, claims).Shares {
+	for i, share := range policy.Divide(s.Link.Bandwidth, sharers).Shares {
 		ceil := s.Link.Bandwidth
 		if m := s.Policies[i].Max; m != 0 {
 			ceil = min(ceil, m)

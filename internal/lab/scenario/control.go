@@ -65,10 +65,10 @@ func (s *Scenario) Reserves() bool {
 	return false
 }
 
-// claim is what the contract knows of a workload's policy. A reservation is a min and
+// sharer is what the contract knows of a workload's policy. A reservation is a min and
 // a max of what it takes on the wire.
-func (s *Scenario) claim(p Policy, demand policy.Rate) policy.Claim {
-	c := policy.Claim{Weight: p.Weight, Min: p.Asked().Floor(s.Link.Bandwidth, 0), Max: p.Max, Demand: demand}
+func (s *Scenario) sharer(p Policy, demand policy.Rate) policy.Sharer {
+	c := policy.Sharer{Weight: p.Weight, Min: p.Asked().Floor(s.Link.Bandwidth, 0), Max: p.Max, Demand: demand}
 	if p.Reserve == 0 {
 		return c
 	}

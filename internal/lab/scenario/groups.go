@@ -67,24 +67,24 @@ func (s *Scenario) GroupIndex(name string) int {
 // are groups.
 func (s *Scenario) divide(now Promises, demand []policy.Rate) []float64 {
 	if len(s.Link.Zones) > 0 {
-		return zones.Divide(s.Link.Capacity(), s.Link.Zones, s.Link.Ingress, len(demand), func(w int) (string, policy.Claim) { return s.Workloads[w].Zone, s.claim(now.Workloads[w], demand[w]) })
+		return zones.Divide(s.Link.Capacity(), s.Link.Zones, s.Link.Ingress, len(demand), func(w int) (string, policy.Sharer) { return s.Workloads[w].Zone, s.sharer(now.Workloads[w], demand[w]) })
 	}
 	branches := make([]twolevel.Branch, len(s.Groups))
 	for g, p := range now.Groups {
-		branches[g] = twolevel.Branch{Claim: policy.Claim{Weight: p.Weight, Min: p.Min, Max: p.Max}, Members: []policy.Claim{}}
+		branches[g] = twolevel.Branch{Sharer: policy.Sharer{Weight: p.Weight, Min: p.Min, Max: p.Max}, Members: []policy.Sharer{}}
 	}
 	type place struct{ branch, member int }
 	places := make([]place, len(now.Workloads))
 	for w, p := range now.Workloads {
-		claim := s.claim(p, demand[w])
+		sharer := s.sharer(p, demand[w])
 		g := s.GroupIndex(p.Group)
 		if g < 0 {
 			places[w] = place{len(branches), -1}
-			branches = append(branches, twolevel.Branch{Claim: claim})
+			branches = append(branches, twolevel.Branch{Sharer: sharer})
 			continue
 		}
 		places[w] = place{g, len(branches[g].Members)}
-		branches[g].Members = append(branches[g].Members, claim)
+		branches[g].Members = append(branches[g].Members, sharer)
 	}
 	for g := range now.Groups {
 		// Without a min of its own it reserves what its members do together.

@@ -155,11 +155,11 @@ func (p Policy) divideQueues(total float64, wants []policy.Rate) []float64 {
 			for peers < len(wants) && p.Queues[q].Priority != 0 && p.Queues[peers].Priority == p.Queues[q].Priority {
 				peers++
 			}
-			var claims []policy.Claim
+			var sharers []policy.Sharer
 			for _, want := range wants[q:peers] {
-				claims = append(claims, policy.Claim{Weight: 1, Demand: want})
+				sharers = append(sharers, policy.Sharer{Weight: 1, Demand: want})
 			}
-			for i, share := range policy.Divide(policy.Rate(max(0, total)), claims).Shares {
+			for i, share := range policy.Divide(policy.Rate(max(0, total)), sharers).Shares {
 				take(q+i, share.Bps)
 			}
 			q = peers
@@ -181,11 +181,11 @@ func (p Policy) divideQueues(total float64, wants []policy.Rate) []float64 {
 
 // weighed divides by the queues' mins, from a queue on.
 func (p Policy) weighed(first int, total float64, wants []policy.Rate) []float64 {
-	var claims []policy.Claim
+	var sharers []policy.Sharer
 	for q := first; q < len(wants); q++ {
-		claims = append(claims, policy.Claim{Weight: uint32(max(1, p.Queues[q].Min.Rate/1000)), Demand: wants[q]})
+		sharers = append(sharers, policy.Sharer{Weight: uint32(max(1, p.Queues[q].Min.Rate/1000)), Demand: wants[q]})
 	}
-	return bps(policy.Divide(policy.Rate(math.Round(max(0, total))), claims))
+	return bps(policy.Divide(policy.Rate(math.Round(max(0, total))), sharers))
 }
 
 func bps(d policy.Division) []float64 {
@@ -213,17 +213,17 @@ func (p Policy) divideFlows(q int, got float64, wants policy.Rate, flows []Flow,
 // divideUnits does so where flows take turns, which gives each flow, or each host, as much: an
 // entry has what all its streams get, or what its host gets if it is alone there.
 func (p Policy) divideUnits(got float64, flows []Flow, list []int, parts []float64) {
-	claims, entries, found := []policy.Claim{}, [][]int{}, map[any]int{} // of each unit; which of them it is
+	sharers, entries, found := []policy.Sharer{}, [][]int{}, map[any]int{} // of each unit; which of them it is
 	for _, i := range list {
 		unit, weight := p.unit(i, flows[i])
 		n, known := found[unit]
 		if !known {
-			n, found[unit] = len(claims), len(claims)
-			claims, entries = append(claims, policy.Claim{Weight: weight}), append(entries, nil)
+			n, found[unit] = len(sharers), len(sharers)
+			sharers, entries = append(sharers, policy.Sharer{Weight: weight}), append(entries, nil)
 		}
-		claims[n].Demand, entries[n] = add(claims[n].Demand, flows[i].demand()), append(entries[n], i)
+		sharers[n].Demand, entries[n] = add(sharers[n].Demand, flows[i].demand()), append(entries[n], i)
 	}
-	for n, share := range bps(policy.Divide(policy.Rate(math.Round(got)), claims)) {
+	for n, share := range bps(policy.Divide(policy.Rate(math.Round(got)), sharers)) {
 		if len(entries[n]) == 1 {
 			parts[entries[n][0]] = share
 		}

@@ -54,7 +54,7 @@ func (r *reader) ovs(n ast.Node, s *Scenario) {
 	}
 	p := layer.Apply(policy.Default())
 	s.OVS.Policy = Policy{Weight: 1, Discipline: p.Discipline, Queues: p.Queues, AQM: p.AQM}
-	if _, err := s.OVS.checked().Claim(s.Link.Bandwidth); err != nil {
+	if _, err := s.OVS.checked().Sharer(s.Link.Bandwidth); err != nil {
 		r.refuse(n, "ovs", err)
 	}
 	switch {

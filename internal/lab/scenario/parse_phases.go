@@ -106,7 +106,7 @@ func (r *reader) check(s *Scenario, root ast.Node, at map[string]ast.Node) {
 				r.fail(r.entry(where, name), path+"."+name, "", "min %s is above max %s; lower min or raise max",
 					pol.Min, pol.Max)
 			}
-			if _, err := pol.Asked().Claim(s.Link.Bandwidth); err != nil && len(r.problems) == 0 {
+			if _, err := pol.Asked().Sharer(s.Link.Bandwidth); err != nil && len(r.problems) == 0 {
 				r.refuse(r.entry(where, name), path+"."+name, err)
 			}
 			if floor := pol.Asked().Floor(s.Link.Bandwidth, 0); pol.Group == "" && floor > 0 {

@@ -97,22 +97,22 @@ func check(list []Zone, link policy.Rate) error {
 
 // Divide returns what the contract gives each of some workloads: a zone's workloads share its
 // bandwidth, and the others what zones leave; of an ingress, what zones do not have. of returns a
-// workload's zone, "" = none, and its claim.
-func Divide(capacity policy.Rate, list []Zone, ingress bool, workloads int, of func(workload int) (zone string, c policy.Claim)) []float64 {
+// workload's zone, "" = none, and what it is there.
+func Divide(capacity policy.Rate, list []Zone, ingress bool, workloads int, of func(workload int) (zone string, s policy.Sharer)) []float64 {
 	shares, rest := make([]float64, workloads), capacity
 	for _, z := range append(slices.Clone(list), Zone{}) {
-		var claims []policy.Claim
+		var sharers []policy.Sharer
 		var whose []int
 		for w := range workloads {
-			if name, claim := of(w); name == z.Name {
-				claims, whose = append(claims, claim), append(whose, w)
+			if name, sharer := of(w); name == z.Name {
+				sharers, whose = append(sharers, sharer), append(whose, w)
 			}
 		}
 		if z.Name == "" {
 			z.Bandwidth = rest
 		}
 		used := 0.0
-		for i, share := range policy.Divide(z.Bandwidth, claims).Shares {
+		for i, share := range policy.Divide(z.Bandwidth, sharers).Shares {
 			shares[whose[i]] = share.Bps
 			used += share.Bps
 		}

@@ -33,17 +33,17 @@ func TestRead(t *testing.T) {
 
 func TestDivide(t *testing.T) {
 	list := []Zone{{Name: "wan", Bandwidth: 30e6}}
-	claims := []policy.Claim{
+	sharers := []policy.Sharer{
 		{Weight: 1, Demand: policy.Unlimited}, {Weight: 2, Demand: policy.Unlimited}, // in wan
 		{Weight: 1, Demand: policy.Unlimited}, {Weight: 1, Demand: 10e6},
 	}
-	of := func(w int) (string, policy.Claim) { return []string{"wan", "wan", "", ""}[w], claims[w] }
+	of := func(w int) (string, policy.Sharer) { return []string{"wan", "wan", "", ""}[w], sharers[w] }
 	for ingress, want := range map[bool][]float64{false: {10e6, 20e6, 60e6, 10e6}, true: {10e6, 20e6, 60e6, 10e6}} {
 		if got := Divide(100e6, list, ingress, 4, of); !reflect.DeepEqual(got, want) {
 			t.Errorf("ingress %v: %v, want %v", ingress, got, want)
 		}
 	}
-	claims[0].Demand, claims[1].Demand = 0, 0
+	sharers[0].Demand, sharers[1].Demand = 0, 0
 	for ingress, want := range map[bool][]float64{false: {0, 0, 90e6, 10e6}, true: {0, 0, 60e6, 10e6}} {
 		if got := Divide(100e6, list, ingress, 4, of); !reflect.DeepEqual(got, want) {
 			t.Errorf("ingress %v, wan is idle: %v, want %v", ingress, got, want)

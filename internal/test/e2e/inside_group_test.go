@@ -25,8 +25,8 @@ type tree struct {
 // ideal is the contract's division at both levels, of w1, w2, ...
 func (b *bed) idealOf(tr tree) []float64 {
 	b.t.Helper()
-	claim := func(p policy.Policy) policy.Claim {
-		c, err := p.Claim(b.capacity)
+	sharer := func(p policy.Policy) policy.Sharer {
+		c, err := p.Sharer(b.capacity)
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -43,14 +43,14 @@ func (b *bed) idealOf(tr tree) []float64 {
 			at = len(branches)
 			branches, places = append(branches, twolevel.Branch{}), append(places, nil)
 			if p.Group == "" {
-				branches[at].Claim = claim(p)
+				branches[at].Sharer = sharer(p)
 			} else {
 				where[p.Group] = at
-				branches[at].Claim = claim(tr.groups[p.Group])
+				branches[at].Sharer = sharer(tr.groups[p.Group])
 			}
 		}
 		if p.Group != "" {
-			branches[at].Members = append(branches[at].Members, claim(p))
+			branches[at].Members = append(branches[at].Members, sharer(p))
 		}
 		places[at] = append(places[at], i)
 	}

@@ -110,16 +110,16 @@ func inMbit(rates []float64) string {
 // ideal returns the contract's division among workloads that send all they can.
 func (b *bed) ideal(policies ...policy.Policy) []float64 {
 	b.t.Helper()
-	var claims []policy.Claim
+	var sharers []policy.Sharer
 	for _, p := range policies {
-		claim, err := p.Claim(b.capacity)
+		sharer, err := p.Sharer(b.capacity)
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		claims = append(claims, claim)
+		sharers = append(sharers, sharer)
 	}
 	var rates []float64
-	for _, share := range policy.Divide(b.capacity, claims).Shares {
+	for _, share := range policy.Divide(b.capacity, sharers).Shares {
 		rates = append(rates, share.Bps/1e6)
 	}
 	return rates

@@ -55,12 +55,12 @@ func (s *Members) enroll(req wire.JoinRequest, now time.Time) (*x509.Certificate
 	if !again {
 		used.Joined++
 	}
-	c := &statedir.Change{}
-	bucketMembers.Put(c, member.Name, member)
-	bucketTokens.Put(c, t.ID, &used)
-	s.issued(c, member.Name, cert)
-	s.sequence(c)
-	if err := s.write(c); err != nil {
+	tx := &statedir.Transaction{}
+	bucketMembers.Put(tx, member.Name, member)
+	bucketTokens.Put(tx, t.ID, &used)
+	s.issued(tx, member.Name, cert)
+	s.sequence(tx)
+	if err := s.write(tx); err != nil {
 		return nil, err
 	}
 	s.members[member.Name], s.tokens[t.ID] = member, &used
@@ -74,9 +74,9 @@ func (s *Members) answer(cert *x509.Certificate) wire.JoinAnswer {
 }
 
 // issued notes the certificate that a node was given. The lock is held.
-func (s *Members) issued(c *statedir.Change, node string, cert *x509.Certificate) {
+func (s *Members) issued(tx *statedir.Transaction, node string, cert *x509.Certificate) {
 	hash := pki.Hash(s.authority.Cert)
 	record := &certificate{Ends: cert.NotAfter.UTC(), Authority: hash[:]}
 	s.certificates[node] = record
-	bucketCertificates.Put(c, node, record)
+	bucketCertificates.Put(tx, node, record)
 }

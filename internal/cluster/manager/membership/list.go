@@ -24,10 +24,10 @@ type memberList struct {
 }
 
 // sequence has the list of members made anew with the change. The lock is held.
-func (s *Members) sequence(c *statedir.Change) {
+func (s *Members) sequence(tx *statedir.Transaction) {
 	s.trust.Sequence = max(s.trust.Sequence+1, uint64(max(s.clock.Now().UnixMilli(), 0)))
 	record := s.trust
-	bucketTrust.Put(c, trustKey, &record)
+	bucketTrust.Put(tx, trustKey, &record)
 	s.list = memberList{}
 }
 

@@ -104,9 +104,9 @@ func Create(dir string, uses int, now time.Time) (pki.Token, error) {
 		return pki.Token{}, err
 	}
 	t, record := newToken(authority.Cert, "", uses, now, defaultTTL)
-	c := &statedir.Change{}
-	bucketTokens.Put(c, record.ID, record)
-	return t, errors.Join(db.Write(c), db.Close())
+	tx := &statedir.Transaction{}
+	bucketTokens.Put(tx, record.ID, record)
+	return t, errors.Join(db.Write(tx), db.Close())
 }
 
 // Open reads the record from a manager's folder, whose database is open, and mends what a
@@ -124,9 +124,9 @@ func Open(dir string, authority pki.Authority, db *statedir.DB, clock clockwork.
 		return nil, err
 	}
 	s.credentials = pki.NewCredentials(own, s.clock.Now)
-	c := &statedir.Change{}
-	s.sequence(c)
-	return s, db.Write(c)
+	tx := &statedir.Transaction{}
+	s.sequence(tx)
+	return s, db.Write(tx)
 }
 
 func (s *Members) read() error {
@@ -142,8 +142,8 @@ func (s *Members) read() error {
 }
 
 // write makes a change of the database. The lock is held.
-func (s *Members) write(c *statedir.Change) error {
-	if err := s.db.Write(c); err != nil {
+func (s *Members) write(tx *statedir.Transaction) error {
+	if err := s.db.Write(tx); err != nil {
 		s.log.Error("state cannot be kept; is the disk full?", "err", err)
 		return err
 	}
@@ -226,11 +226,11 @@ func (s *Members) admit(node string, cert *x509.Certificate) error {
 func (s *Members) Remove(node string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &statedir.Change{}
-	bucketMembers.Delete(c, node)
-	bucketCertificates.Delete(c, node)
-	s.sequence(c)
-	if err := s.write(c); err != nil {
+	tx := &statedir.Transaction{}
+	bucketMembers.Delete(tx, node)
+	bucketCertificates.Delete(tx, node)
+	s.sequence(tx)
+	if err := s.write(tx); err != nil {
 		return err
 	}
 	delete(s.members, node)

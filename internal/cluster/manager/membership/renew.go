@@ -59,9 +59,9 @@ func (s *Members) reissue(node string, request []byte, now time.Time) (wire.Join
 	if err := s.admit(node, cert); err != nil {
 		return wire.JoinAnswer{}, &refusal.Error{Kind: refusal.Denied, Field: "request", Msg: "node " + node + " " + err.Error(), Remedy: Rejoin}
 	}
-	c := &statedir.Change{}
-	s.issued(c, node, cert)
-	if err := s.write(c); err != nil {
+	tx := &statedir.Transaction{}
+	s.issued(tx, node, cert)
+	if err := s.write(tx); err != nil {
 		return wire.JoinAnswer{}, err
 	}
 	s.log.Info("certificate renewed", "node", node, "expires", cert.NotAfter)

@@ -48,9 +48,9 @@ func (s *Members) Rotate() (api.Authority, error) {
 		return api.Authority{}, err
 	}
 	s.trust.Rotation = &rotation{Started: now.UTC(), Former: s.authority.Cert.Raw, ManagerKey: s.Identity().Public()}
-	c := &statedir.Change{}
-	s.sequence(c)
-	if err := s.write(c); err != nil {
+	tx := &statedir.Transaction{}
+	s.sequence(tx)
+	if err := s.write(tx); err != nil {
 		s.trust.Rotation = nil
 		return api.Authority{}, err
 	}
@@ -105,9 +105,9 @@ func (s *Members) endRotation(now time.Time, unsettled bool) {
 		return
 	}
 	s.trust.Rotation = nil
-	c := &statedir.Change{}
-	s.sequence(c)
-	if err := s.write(c); err != nil {
+	tx := &statedir.Transaction{}
+	s.sequence(tx)
+	if err := s.write(tx); err != nil {
 		s.trust.Rotation = r
 		return
 	}

@@ -44,9 +44,9 @@ func TestRotationIsInterrupted(t *testing.T) {
 
 	// Written down, and the new authority was not.
 	m.trust.Rotation = &rotation{Started: time.Now(), Former: first.Cert.Raw, ManagerKey: own.Public()}
-	c := &statedir.Change{}
-	m.sequence(c)
-	if err := m.write(c); err != nil {
+	tx := &statedir.Transaction{}
+	m.sequence(tx)
+	if err := m.write(tx); err != nil {
 		t.Fatal(err)
 	}
 	m.db.Close()

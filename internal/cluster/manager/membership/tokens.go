@@ -49,11 +49,11 @@ func (s *Members) NewToken(req api.TokenRequest) (api.Token, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t, record := newToken(s.authority.Cert, req.Node, req.Uses, now, ttl)
-	c := &statedir.Change{}
-	bucketTokens.Put(c, record.ID, record)
+	tx := &statedir.Transaction{}
+	bucketTokens.Put(tx, record.ID, record)
 	for id, old := range s.tokens { // tokens that no node can use any more
 		if now.Sub(old.Expires) > 7*24*time.Hour {
-			bucketTokens.Delete(c, id)
+			bucketTokens.Delete(tx, id)
 			delete(s.tokens, id)
 		}
 	}
@@ -61,7 +61,7 @@ func (s *Members) NewToken(req api.TokenRequest) (api.Token, error) {
 		return api.Token{}, &refusal.Error{Kind: refusal.Conflict, Field: "token", Msg: fmt.Sprintf("there are %d already", len(s.tokens)),
 			Remedy: "revoke some: weir manager token list, weir manager token revoke ID"}
 	}
-	if err := s.write(c); err != nil {
+	if err := s.write(tx); err != nil {
 		return api.Token{}, err
 	}
 	s.tokens[record.ID] = record
@@ -95,9 +95,9 @@ func (s *Members) RevokeToken(id string) (api.Token, error) {
 	if !ok {
 		return api.Token{}, &refusal.Error{Kind: refusal.Unknown, Field: "token", Value: id, Msg: "no token has this id", Remedy: "see weir manager token list"}
 	}
-	c := &statedir.Change{}
-	bucketTokens.Delete(c, id)
-	if err := s.write(c); err != nil {
+	tx := &statedir.Transaction{}
+	bucketTokens.Delete(tx, id)
+	if err := s.write(tx); err != nil {
 		return api.Token{}, err
 	}
 	delete(s.tokens, id)
@@ -109,12 +109,12 @@ func (s *Members) RevokeToken(id string) (api.Token, error) {
 func (s *Members) RevokeAll() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &statedir.Change{}
+	tx := &statedir.Transaction{}
 	for id := range s.tokens {
-		bucketTokens.Delete(c, id)
+		bucketTokens.Delete(tx, id)
 	}
 	clear(s.tokens)
-	return s.write(c)
+	return s.write(tx)
 }
 
 // check says whether a token lets a node join. The lock is held.

@@ -57,6 +57,6 @@ func (m *Move) Cancellable() error {
 // end notes how the move has ended.
 func (m *Move) end(c *move.Question) {
 	if m.State.Final() {
-		c.State = move.State(m.State)
+		c.State = move.ContainerState(m.State)
 	}
 }

@@ -112,7 +112,7 @@ func (a Automatic) Free(now time.Time, running int, begun []time.Time) (n int, w
 
 // Choose takes the first moves of a plan, as many as are free, if the whole of it is
 // worth it; else it says why not. allCalm says that every node was left alone.
-func (a Automatic) Choose(plan optimize.Plan, allCalm bool, free int) (take []optimize.Move, why string) {
+func (a Automatic) Choose(plan optimize.Plan, allCalm bool, free int) (take []optimize.Relocation, why string) {
 	switch {
 	case allCalm:
 		return nil, fmt.Sprintf("no node uses more than %.0f %% of its CPU, memory or network", 100*a.Above)

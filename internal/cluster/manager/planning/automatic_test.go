@@ -78,7 +78,7 @@ func TestFree(t *testing.T) {
 func TestChoose(t *testing.T) {
 	a := DefaultAutomatic() // S has to fall by 20 %
 	plan := func(before, after float64, moves int) optimize.Plan {
-		return optimize.Plan{Before: optimize.Fitness{S: before}, After: optimize.Fitness{S: after}, Moves: make([]optimize.Move, moves)}
+		return optimize.Plan{Before: optimize.Fitness{S: before}, After: optimize.Fitness{S: after}, Moves: make([]optimize.Relocation, moves)}
 	}
 	for name, c := range map[string]struct {
 		plan optimize.Plan

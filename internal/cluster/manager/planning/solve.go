@@ -158,9 +158,9 @@ func (p *Problem) Pick(text string) (int, error) {
 	return 0, e
 }
 
-// Move returns a move of the optimizer's as the manager keeps it, with this id. Its time of
+// Move returns a relocation as the manager keeps it, with this id. Its time of
 // creation is its place in the order.
-func (p *Problem) Move(o optimize.Move, id, why string, created time.Time) *moves.Move {
+func (p *Problem) Move(o optimize.Relocation, id, why string, created time.Time) *moves.Move {
 	return &moves.Move{
 		Move: wire.Move{ID: id, Container: p.Containers[o.Container].Name, Engine: p.containers[o.Container].Engine,
 			From: p.Nodes[o.From].Name, To: p.Nodes[o.To].Name, Why: why},
@@ -169,7 +169,7 @@ func (p *Problem) Move(o optimize.Move, id, why string, created time.Time) *move
 }
 
 // Evens says what a move is good for.
-func (p *Problem) Evens(o optimize.Move) string {
+func (p *Problem) Evens(o optimize.Relocation) string {
 	if o.Evens == optimize.None {
 		return "makes room for another"
 	}

@@ -77,30 +77,30 @@ func (db *DB) prepare(buckets []string) error {
 // Close closes the database.
 func (db *DB) Close() error { return db.bolt.Close() }
 
-// NoSync has changes written without waiting for the disk, for tests that write much.
+// NoSync has transactions written without waiting for the disk, for tests that write much.
 func (db *DB) NoSync() { db.bolt.NoSync = true }
 
-// Change is one transaction: values to put, nil to delete, by bucket and key. The zero
+// Transaction is what is written at once: values to put, nil to delete, by bucket and key. The zero
 // value changes nothing.
-type Change struct{ values map[string]map[string]any }
+type Transaction struct{ values map[string]map[string]any }
 
-func (c *Change) set(bucket, key string, value any) {
-	if c.values == nil {
-		c.values = map[string]map[string]any{}
+func (t *Transaction) set(bucket, key string, value any) {
+	if t.values == nil {
+		t.values = map[string]map[string]any{}
 	}
-	if c.values[bucket] == nil {
-		c.values[bucket] = map[string]any{}
+	if t.values[bucket] == nil {
+		t.values[bucket] = map[string]any{}
 	}
-	c.values[bucket][key] = value
+	t.values[bucket][key] = value
 }
 
-// Write makes a change, to the disk, whole or not at all.
-func (db *DB) Write(c *Change) error {
-	if len(c.values) == 0 {
+// Write carries a transaction out, to the disk, whole or not at all.
+func (db *DB) Write(t *Transaction) error {
+	if len(t.values) == 0 {
 		return nil
 	}
 	err := db.bolt.Update(func(tx *bbolt.Tx) error {
-		for bucket, values := range c.values {
+		for bucket, values := range t.values {
 			b := tx.Bucket([]byte(bucket))
 			for key, value := range values {
 				if value == nil {
@@ -129,16 +129,16 @@ func (db *DB) Write(c *Change) error {
 // Bucket is the part of the database with this name. Its records are kept as JSON.
 type Bucket[T any] string
 
-// Put has a record written with the change.
-func (b Bucket[T]) Put(c *Change, key string, record *T) { c.set(string(b), key, record) }
+// Put has a record written with the transaction.
+func (b Bucket[T]) Put(t *Transaction, key string, record *T) { t.set(string(b), key, record) }
 
-// Delete has a record removed with the change.
-func (b Bucket[T]) Delete(c *Change, key string) { c.set(string(b), key, nil) }
+// Delete has a record removed with the transaction.
+func (b Bucket[T]) Delete(t *Transaction, key string) { t.set(string(b), key, nil) }
 
-// In visits the records that a change puts into the bucket.
-func (b Bucket[T]) In(c *Change) iter.Seq2[string, *T] {
+// In visits the records that a transaction puts into the bucket.
+func (b Bucket[T]) In(t *Transaction) iter.Seq2[string, *T] {
 	return func(yield func(string, *T) bool) {
-		for key, value := range c.values[string(b)] {
+		for key, value := range t.values[string(b)] {
 			if record, ok := value.(*T); ok && !yield(key, record) {
 				return
 			}

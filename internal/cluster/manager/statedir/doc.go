@@ -18,7 +18,7 @@
 //	const tokens statedir.Bucket[token] = "tokens"
 //	db, err := statedir.Open(dir, string(tokens))
 //	if err != nil { ... }
-//	var c statedir.Change
+//	var c statedir.Transaction
 //	tokens.Put(&c, "ab12", &token{ID: "ab12"})
 //	tokens.Delete(&c, "cd34")
 //	err = db.Write(&c)

@@ -24,7 +24,7 @@ type Arrival struct {
 	Received  map[string]string       `json:"received,omitempty"`  // parts that are whole, with their SHA-256
 	Committed *migrate.Committed      `json:"committed,omitempty"` // the image that was pulled for it
 	Tried     bool                    `json:"tried,omitempty"`     // a restore was: nothing is received any more
-	End       move.State              `json:"end,omitempty"`       // confirmed or discarded
+	End       move.ContainerState     `json:"end,omitempty"`       // confirmed or discarded
 	Copy      string                  `json:"copy,omitempty"`      // id of the container that it has become
 	Applied   bool                    `json:"applied,omitempty"`   // confirmed: its settings were dealt with
 	Swept     bool                    `json:"swept,omitempty"`     // discarded: and once more, some time later

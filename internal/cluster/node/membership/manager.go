@@ -77,7 +77,7 @@ func Ask[T any](ctx context.Context, m Manager, method, path string, body any) (
 		return out, fmt.Errorf("%w at %s: %w", ErrUnreachable, m.Address, err)
 	}
 	if resp.StatusCode >= 300 {
-		var p api.Problem
+		var p api.ProblemDetails
 		if json.Unmarshal(text, &p) != nil {
 			return out, &refusal.Error{Kind: api.KindOf(resp.StatusCode), Msg: fmt.Sprintf("%s answered %s; is it a Weir manager?", m.Address, resp.Status)}
 		}

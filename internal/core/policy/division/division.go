@@ -42,21 +42,21 @@ func Of(capacity string, workloads []string) (Division, error) {
 	if err != nil {
 		return Division{}, invalid.InField("capacity", err)
 	}
-	claims := make([]policy.Claim, len(workloads))
+	sharers := make([]policy.Sharer, len(workloads))
 	floors := make([]policy.Floor, len(workloads))
 	d := Division{CapacityBps: uint64(rate), Shares: make([]Share, len(workloads))}
 	for i, text := range workloads {
-		if d.Shares[i].Name, claims[i], err = readClaim(text, rate); err != nil {
+		if d.Shares[i].Name, sharers[i], err = readSharer(text, rate); err != nil {
 			return Division{}, invalid.InField("workload", err)
 		}
-		floors[i].Min = claims[i].Min
+		floors[i].Min = sharers[i].Min
 	}
 	reserved := policy.Sum(floors)
 	d.ReservedBps = uint64(reserved)
 	if reserved > rate {
 		d.Refused = "the mins add up to " + reserved.String() + ", which is more than the link's " + rate.String()
 	}
-	result := policy.Divide(rate, claims)
+	result := policy.Divide(rate, sharers)
 	d.LevelBps = result.Level
 	for i, share := range result.Shares {
 		d.Shares[i].IdealBps, d.Shares[i].Binds = share.Bps, string(share.Binds)
@@ -64,10 +64,10 @@ func Of(capacity string, workloads []string) (Division, error) {
 	return d, nil
 }
 
-// readClaim reads "web,weight=3,min=20mbit".
-func readClaim(text string, capacity policy.Rate) (name string, claim policy.Claim, err error) {
+// readSharer reads "web,weight=3,min=20mbit".
+func readSharer(text string, capacity policy.Rate) (name string, sharer policy.Sharer, err error) {
 	name, rest, _ := strings.Cut(text, ",")
-	claim.Demand = policy.Unlimited
+	sharer.Demand = policy.Unlimited
 	var change policy.Change
 	for part := range strings.SplitSeq(rest, ",") {
 		if part == "" {
@@ -76,22 +76,22 @@ func readClaim(text string, capacity policy.Rate) (name string, claim policy.Cla
 		field, value, _ := strings.Cut(part, "=")
 		switch field {
 		case "demand":
-			claim.Demand, err = readDemand(value, capacity)
+			sharer.Demand, err = readDemand(value, capacity)
 		case "weight", "min", "max":
 			err = change.Put(field, value)
 		default:
 			err = &invalid.Error{Value: part, Msg: "a workload of a division has no such field", Remedy: "give weight, min, max or demand"}
 		}
 		if err != nil {
-			return name, claim, err
+			return name, sharer, err
 		}
 	}
 	if err := change.Check(); err != nil {
-		return name, claim, err
+		return name, sharer, err
 	}
 	p := change.Apply(policy.Default())
-	claim.Weight, claim.Min, claim.Max = p.Weight, p.Min.Of(capacity), p.Max.Of(capacity)
-	return name, claim, nil
+	sharer.Weight, sharer.Min, sharer.Max = p.Weight, p.Min.Of(capacity), p.Max.Of(capacity)
+	return name, sharer, nil
 }
 
 func readDemand(text string, capacity policy.Rate) (policy.Rate, error) {

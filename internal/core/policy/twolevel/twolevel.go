@@ -12,9 +12,9 @@ import (
 // Branch is one part of a link with groups: a workload on its own, or a group
 // of workloads.
 type Branch struct {
-	policy.Claim // of the workload, or of the group, whose Demand is not looked at
+	policy.Sharer // of the workload, or of the group, whose Demand is not looked at
 	// Members are the group's workloads; nil for a workload on its own.
-	Members []policy.Claim
+	Members []policy.Sharer
 }
 
 // Division holds the share of each branch of a link with groups, and of each member.
@@ -34,14 +34,14 @@ type Division struct {
 // they hold whatever the others do. Within a group shares are exact to half a bit
 // per second.
 func Divide(capacity policy.Rate, branches []Branch) Division {
-	claims := make([]policy.Claim, len(branches))
+	sharers := make([]policy.Sharer, len(branches))
 	for i, b := range branches {
-		claims[i] = b.Claim
+		sharers[i] = b.Sharer
 		if b.Members != nil {
-			claims[i].Demand = together(b.Members)
+			sharers[i].Demand = together(b.Members)
 		}
 	}
-	t := Division{Division: policy.Divide(capacity, claims), Groups: make([]policy.Division, len(branches))}
+	t := Division{Division: policy.Divide(capacity, sharers), Groups: make([]policy.Division, len(branches))}
 	for i, b := range branches {
 		if b.Members != nil {
 			t.Groups[i] = policy.Divide(policy.Rate(math.Round(t.Shares[i].Bps)), b.Members)
@@ -50,10 +50,10 @@ func Divide(capacity policy.Rate, branches []Branch) Division {
 	return t
 }
 
-// together returns the sum of the claims' demands, each at most the claim's max.
-func together(claims []policy.Claim) policy.Rate {
-	floors := make([]policy.Floor, len(claims))
-	for i, c := range claims {
+// together returns the sum of the sharers' demands, each at most the sharer's max.
+func together(sharers []policy.Sharer) policy.Rate {
+	floors := make([]policy.Floor, len(sharers))
+	for i, c := range sharers {
 		floors[i].Min = c.Demand
 		if c.Max != 0 {
 			floors[i].Min = min(c.Demand, c.Max)

@@ -9,7 +9,7 @@
 //
 // An address is in the zone that has the longest prefix of it. Parse and ParseFile read
 // prefixes, Check finds what is wrong with the zones of a link, AreaOf says which addresses one
-// of them has, and Compile makes the table by which the kernel finds that out (bpf/marking/zone.h).
+// of them has, and Compile makes the trie by which the kernel finds that out (bpf/marking/zone.h).
 //
 // What it does not do: know the networks of a device (`connected`); they are given to Compile.
 package zone

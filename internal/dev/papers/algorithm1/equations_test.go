@@ -15,16 +15,16 @@ const m = 1e6
 
 // contract is what Weir promises to workloads that always send.
 func contract(capacity float64, list []scenario.Policy, wanted []float64) []float64 {
-	var claims []policy.Claim
+	var sharers []policy.Sharer
 	for i, p := range list {
-		c := policy.Claim{Weight: p.Weight, Min: p.Min, Max: p.Max, Demand: policy.Unlimited}
+		c := policy.Sharer{Weight: p.Weight, Min: p.Min, Max: p.Max, Demand: policy.Unlimited}
 		if wanted != nil {
 			c.Demand = policy.Rate(wanted[i])
 		}
-		claims = append(claims, c)
+		sharers = append(sharers, c)
 	}
 	var rates []float64
-	for _, s := range policy.Divide(policy.Rate(capacity), claims).Shares {
+	for _, s := range policy.Divide(policy.Rate(capacity), sharers).Shares {
 		rates = append(rates, s.Bps)
 	}
 	return rates

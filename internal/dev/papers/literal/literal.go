@@ -91,16 +91,16 @@ func rates(list []float64) string {
 
 // promised is the contract of workloads of which some want nothing.
 func promised(capacity float64, list []scenario.Policy, idle func(int) bool) []float64 {
-	var claims []policy.Claim
+	var sharers []policy.Sharer
 	for i, p := range list {
-		c := policy.Claim{Weight: p.Weight, Min: p.Min, Max: p.Max, Demand: policy.Unlimited}
+		c := policy.Sharer{Weight: p.Weight, Min: p.Min, Max: p.Max, Demand: policy.Unlimited}
 		if idle(i) {
 			c.Demand = 0
 		}
-		claims = append(claims, c)
+		sharers = append(sharers, c)
 	}
 	var got []float64
-	for _, s := range policy.Divide(policy.Rate(capacity), claims).Shares {
+	for _, s := range policy.Divide(policy.Rate(capacity), sharers).Shares {
 		got = append(got, s.Bps)
 	}
 	return got

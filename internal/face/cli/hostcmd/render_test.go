@@ -87,7 +87,7 @@ func TestNamesCannotReachTheTerminal(t *testing.T) {
 	w := apitest.Workload("x\x1b]0;owned\x07\r", 1, 0, 0, 1)
 	w.Note = "\x1b[2J"
 	e := api.Explanation{Name: w.Name, Links: []api.ExplainLink{{Device: "eth0", Direction: "egress", Text: []string{w.Note}, Others: []api.Other{{Name: w.Name}}}}}
-	r := api.ChangeResult{Changes: []api.Change{{What: "set " + w.Name, Why: "x"}}}
+	r := api.ChangeResult{Changes: []api.Edit{{What: "set " + w.Name, Why: "x"}}}
 	st := api.Status{Links: []api.LinkStatus{{Device: "eth0", Direction: "egress", Error: w.Note, Gaps: []string{w.Note}}}, Sources: []api.Source{{Name: "docker", Note: w.Note}}}
 	for name, render := range map[string]func() string{
 		"get":     func() string { return renderWorkloads([]api.Workload{w}, nil) },

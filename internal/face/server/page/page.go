@@ -223,7 +223,7 @@ func (p *Page) routes() {
 		if sessions == nil {
 			return api.ChangeResult{}, p.waiting()
 		}
-		result := api.ChangeResult{DryRun: in.DryRun, Changes: []api.Change{{What: "end all sessions of the page", Why: "requested"}}}
+		result := api.ChangeResult{DryRun: in.DryRun, Changes: []api.Edit{{What: "end all sessions of the page", Why: "requested"}}}
 		if in.DryRun {
 			return result, nil
 		}

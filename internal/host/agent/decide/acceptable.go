@@ -22,7 +22,7 @@ import (
 // into force. What labels and the configuration ask for besides is not the
 // caller's fault, unless the change is what makes it wrong.
 func (r ChangeRequest) acceptable(before, after Decision) error {
-	v, ok := after.Verdict(r.Key)
+	v, ok := after.Ruling(r.Key)
 	if !ok {
 		if v, ok = after.Group(r.Key); !ok {
 			return nil
@@ -31,7 +31,7 @@ func (r ChangeRequest) acceptable(before, after Decision) error {
 			return err
 		}
 	}
-	was, existed := before.Verdict(r.Key)
+	was, existed := before.Ruling(r.Key)
 	if !existed {
 		was, existed = before.Group(r.Key)
 	}
@@ -69,7 +69,7 @@ func (r ChangeRequest) takes(before, after Decision) error {
 
 // fault returns the error to answer with if the refused thing is one that the request asked
 // for, nil if it is not.
-func (r ChangeRequest) fault(err error, link plan.Link, was, v Verdict, links int) error {
+func (r ChangeRequest) fault(err error, link plan.Link, was, v Ruling, links int) error {
 	device, prefix := link.Name(), "" // of fields
 	if link.Direction == policy.Ingress {
 		prefix = "ingress."
@@ -139,7 +139,7 @@ func (r ChangeRequest) fault(err error, link plan.Link, was, v Verdict, links in
 
 // holdsMembers refuses a min or a max of a group that would take its members'
 // mins away.
-func (r ChangeRequest) holdsMembers(before, after Decision, group Verdict) error {
+func (r ChangeRequest) holdsMembers(before, after Decision, group Ruling) error {
 	for _, device := range slices.Sorted(maps.Keys(after.Plans)) {
 		var floors []policy.Floor
 		for _, class := range before.Plans[device].Classes {
@@ -174,7 +174,7 @@ func (r ChangeRequest) holdsMembers(before, after Decision, group Verdict) error
 
 // notHeld returns the error for the first gap that the request asks for and does not accept,
 // nil if there is none.
-func (r ChangeRequest) notHeld(v Verdict, existed bool) error {
+func (r ChangeRequest) notHeld(v Ruling, existed bool) error {
 	asked := map[string]string{} // values by the gap's field
 	for field := range r.Given {
 		asked[gapField(field)] = r.Given[gapField(field)] // "" for queues without a discipline

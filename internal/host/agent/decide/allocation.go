@@ -163,14 +163,14 @@ func (w World) groupLayer(found discover.Workload) policy.Change {
 	return policy.Change{}
 }
 
-// allocate notes for each verdict what is allocated to it. What is allocated to the members of
+// allocate notes for each ruling what is allocated to it. What is allocated to the members of
 // a group with a min comes on top of that: the min was promised to the group without it.
 func (d *Decision) allocate() {
 	if len(d.World.Allocations) == 0 {
 		return
 	}
-	for i := range d.Verdicts {
-		d.Verdicts[i].allocated = d.World.allocated(d.Verdicts[i].Key)
+	for i := range d.Rulings {
+		d.Rulings[i].allocated = d.World.allocated(d.Rulings[i].Key)
 	}
 	for i := range d.Groups {
 		group := &d.Groups[i]
@@ -192,7 +192,7 @@ func (d *Decision) allocate() {
 
 // withAllocated returns a policy in the direction of a link with what is allocated to the
 // workload or group there.
-func (v *Verdict) withAllocated(p policy.Policy, link plan.Link) policy.Policy {
+func (v *Ruling) withAllocated(p policy.Policy, link plan.Link) policy.Policy {
 	floor := max(p.Min.Of(link.Capacity), v.allocated[link.Name()])
 	if link.Direction == policy.Ingress && portless(v.Workload) && v.Kind != workload.KindGroup {
 		floor = p.Min.Of(link.Capacity) // nothing can hold it there
@@ -289,7 +289,7 @@ func (r ChangeRequest) allocatable(before, after Decision) error {
 		}
 	}
 	was := before.ByKey()
-	for _, v := range slices.Concat(after.Verdicts, after.Groups) {
+	for _, v := range slices.Concat(after.Rulings, after.Groups) {
 		for _, link := range slices.Sorted(maps.Keys(v.Refusals)) {
 			if had := was[v.Key]; had == nil || len(had.Refusals[link]) < len(v.Refusals[link]) {
 				return &refusal.Error{Kind: refusal.Conflict, Field: "mins", Object: "link " + link, Value: r.allocation.on(link).Compact(),
@@ -317,7 +317,7 @@ func (d Decision) heldBack(a Allocation, m LinkMin) error {
 				"give each pod a claim of its own, by a ResourceClaimTemplate; "+gap.Kernel)
 		}
 		for _, pod := range a.Pods {
-			if member, _ := d.Verdict(podKey(pod)); member.Policy.Group != a.group() {
+			if member, _ := d.Ruling(podKey(pod)); member.Policy.Group != a.group() {
 				return refuse(refusal.Conflict, "pods", fmt.Sprintf("%s is in group %s, and an allocation for several pods is a group of its own", pod, member.Policy.Group),
 					"give each pod a claim of its own, by a ResourceClaimTemplate")
 			}

@@ -67,7 +67,7 @@ func (w World) NameTaken(at config.Attachment) bool {
 
 // owned refuses an attachment of which a device or cgroup belongs to another workload.
 func (d Decision) owned(at config.Attachment, devices []discover.Device, cgroups []string) error {
-	for _, v := range d.Verdicts {
+	for _, v := range d.Rulings {
 		what := shared(v.Workload, devices, cgroups)
 		if what == "" || v.Key == WorkloadOf(at).Key || d.World.yields(v.Workload) {
 			continue

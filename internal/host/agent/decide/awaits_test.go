@@ -22,7 +22,7 @@ func TestWaitingHasAReason(t *testing.T) {
 	} {
 		w := knowing(t, "")
 		w.Found = []discover.Workload{c.w}
-		v, _ := Decide(w).Verdict(c.w.Key)
+		v, _ := Decide(w).Ruling(c.w.Key)
 		if v.State != workload.StateWaiting || v.Note != c.want {
 			t.Errorf("%s: state %s, note %q, want %q", c.name, v.State, v.Note, c.want)
 		}

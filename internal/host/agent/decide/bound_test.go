@@ -52,7 +52,7 @@ func TestLabelsAreBounded(t *testing.T) {
 		"c2": "101 labels of Weir's, 100 are the most: none behind weir.a099 counts",
 		"c3": "label weir.xxxxxxx",
 	} {
-		v, _ := d.Verdict(workload.Key(workload.KindDocker, name))
+		v, _ := d.Ruling(workload.Key(workload.KindDocker, name))
 		if !strings.Contains(v.Note, want) || len(v.Note) > 25000 {
 			t.Errorf("%s: %d bytes of note: %.200s, want %s", name, len(v.Note), v.Note, want)
 		}
@@ -74,7 +74,7 @@ func TestSecondDecisionParsesNothing(t *testing.T) {
 	if Decide(next); w.Texts.Parsed != 5 {
 		t.Errorf("%d texts were parsed anew, one has changed", w.Texts.Parsed-4)
 	}
-	first, _ := d.Verdict("docker:c0")
+	first, _ := d.Ruling("docker:c0")
 	if len(first.Policy.Queues) != 2 {
 		t.Errorf("%d queues", len(first.Policy.Queues))
 	}
@@ -90,7 +90,7 @@ func TestHostileLabels(t *testing.T) {
 				boundtest.Hold(t, func() {
 					w.Texts = &texts.Kept{}
 					d := Decide(w)
-					if v, _ := d.Verdict("docker:c1"); v.Policy.Weight != 7 || v.Class == 0 {
+					if v, _ := d.Ruling("docker:c1"); v.Policy.Weight != 7 || v.Class == 0 {
 						t.Errorf("the other has weight %d and class %d", v.Policy.Weight, v.Class)
 					}
 				})
@@ -150,7 +150,7 @@ func TestDrawnLabels(t *testing.T) {
 		w := labelled(t, sets...)
 		boundtest.Hold(t, func() {
 			w.Texts = &texts.Kept{}
-			v, _ := Decide(w).Verdict("docker:c0")
+			v, _ := Decide(w).Ruling("docker:c0")
 			if v.Policy.Weight != 7 || v.Class == 0 || len(v.Policy.Queues) != 2 || v.Note != "" {
 				t.Errorf("weight %d, class %d, %d queues, %s", v.Policy.Weight, v.Class, len(v.Policy.Queues), v.Note)
 			}

@@ -73,7 +73,7 @@ func packetOf(p api.Packet) (classify.Packet, error) {
 }
 
 // placement says where a workload's packet goes.
-func placement(v Verdict, packet classify.Packet) (api.Placement, error) {
+func placement(v Ruling, packet classify.Packet) (api.Placement, error) {
 	if err := v.Policy.Check(); err != nil {
 		return api.Placement{}, api.Mistake(err)
 	}

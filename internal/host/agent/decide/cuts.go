@@ -14,4 +14,4 @@ func askOf(c policy.Change) ceiling.Ask {
 
 // AsksView returns what was asked for the workload or group as the API shows it, nil if nothing
 // was.
-func (v Verdict) AsksView() map[string]string { return orNone(v.asks.Texts()) }
+func (v Ruling) AsksView() map[string]string { return orNone(v.asks.Texts()) }

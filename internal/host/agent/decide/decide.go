@@ -42,7 +42,7 @@ func Decide(w World) Decision {
 	d.World.Grants = map[string][]AdmittedMin{}
 	d.World.Number = plan.NumberWithin(min(w.Config.Carrier().MaxClasses(), plan.ClassesOf(w.Config.Profile)), w.Number, append([]string{plan.HostKey}, keys...))
 	for _, found := range append([]discover.Workload{hostWorkload}, all...) {
-		d.Verdicts = append(d.Verdicts, judge(w, found, d.World.Number))
+		d.Rulings = append(d.Rulings, judge(w, found, d.World.Number))
 	}
 	for _, name := range w.GroupNames() {
 		d.Groups = append(d.Groups, judgeGroup(w, name, d.World.Number))
@@ -57,14 +57,14 @@ func Decide(w World) Decision {
 			d.LinkGaps[link.Name()] = gaps
 		}
 	}
-	for _, verdicts := range [][]Verdict{d.Verdicts, d.Groups} {
-		for i := range verdicts {
-			verdicts[i].findGaps(w)
-			verdicts[i].findPast(w)
-			verdicts[i].conclude()
+	for _, rulings := range [][]Ruling{d.Rulings, d.Groups} {
+		for i := range rulings {
+			rulings[i].findGaps(w)
+			rulings[i].findPast(w)
+			rulings[i].conclude()
 		}
 	}
-	slices.SortFunc(d.Verdicts, func(a, b Verdict) int {
+	slices.SortFunc(d.Rulings, func(a, b Ruling) int {
 		return cmp.Or(-compareBool(a.Kind == workload.KindHost, b.Kind == workload.KindHost), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key))
 	})
 	return d
@@ -80,15 +80,15 @@ func steerable(w discover.Workload) bool { return w.Note == "" || present(w) }
 // present reports whether there is anything that the workload's packets come from.
 func present(w discover.Workload) bool { return len(w.Devices)+len(w.Cgroups) > 0 }
 
-// judge returns the verdict about a workload as far as it does not depend on links.
-func judge(w World, found discover.Workload, number map[string]plan.ClassID) Verdict {
+// judge returns the ruling about a workload as far as it does not depend on links.
+func judge(w World, found discover.Workload, number map[string]plan.ClassID) Ruling {
 	labelled, problems := labels.Read(found, w.Config.Labels, w.Texts)
 	labelled.Origin = OriginLabel
 	own, notOwn := w.foundLayer(found)
 	admin := w.Config.Defaults.Over(w.Config.LayerFor(found.Name))
 	label, refused := ceiling.Hold(labelled, admin.Over(w.Set[found.Key]), w.Links())
 	asked, beyond := ceiling.Hold(askOf(w.Asked[found.Key]), admin.Over(w.Set[found.Key]), w.Links())
-	v := Verdict{Workload: found, Steered: steerable(found), Class: number[found.Key], Refusals: map[string][]error{}, abilities: w.Abilities, taken: w.takenAt(found)}
+	v := Ruling{Workload: found, Steered: steerable(found), Class: number[found.Key], Refusals: map[string][]error{}, abilities: w.Abilities, taken: w.takenAt(found)}
 	v.Policy, v.Origin = merge(
 		stratum{OriginFound, own},
 		stratum{OriginAllocation, w.groupLayer(found)},
@@ -138,7 +138,7 @@ func Receives(d Decision) func(api.UsageRow) bool {
 			places[l.Place()] = true
 		}
 	}
-	for _, v := range d.Verdicts {
+	for _, v := range d.Rulings {
 		beside[v.Name] = portless(v.Workload)
 	}
 	return func(r api.UsageRow) bool {
@@ -197,7 +197,7 @@ func (d *Decision) planLink(link plan.Link, grants []AdmittedMin, port *switchpo
 // they were granted, in the order in which they were; then those that ask for
 // more than that; then the others by their numbers. So no min is lost to
 // one that came, or was raised, later.
-func (d *Decision) seniority(link plan.Link, grants []AdmittedMin) []*Verdict {
+func (d *Decision) seniority(link plan.Link, grants []AdmittedMin) []*Ruling {
 	order := d.steered()
 	place := map[string]int{}
 	held := map[string]policy.Rate{}
@@ -217,7 +217,7 @@ func (d *Decision) seniority(link plan.Link, grants []AdmittedMin) []*Verdict {
 			ranks[v.Key] = rank{2, int(v.Class)}
 		}
 	}
-	slices.SortStableFunc(order, func(a, b *Verdict) int {
+	slices.SortStableFunc(order, func(a, b *Ruling) int {
 		x, y := ranks[a.Key], ranks[b.Key]
 		return cmp.Or(cmp.Compare(x.class, y.class), cmp.Compare(x.within, y.within))
 	})
@@ -227,7 +227,7 @@ func (d *Decision) seniority(link plan.Link, grants []AdmittedMin) []*Verdict {
 // ports returns the devices by which the workload's packets come in, and the cgroups that
 // they come from. The link's own device is none: what a link sends cannot be
 // what it hears.
-func (v *Verdict) ports(link plan.Link) []plan.Port {
+func (v *Ruling) ports(link plan.Link) []plan.Port {
 	var ports []plan.Port
 	for _, d := range v.taken {
 		if d.Name != link.Device {
@@ -256,10 +256,10 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// judgeGroup returns the verdict about a group as far as it does not depend on links.
-func judgeGroup(w World, name string, number map[string]plan.ClassID) Verdict {
+// judgeGroup returns the ruling about a group as far as it does not depend on links.
+func judgeGroup(w World, name string, number map[string]plan.ClassID) Ruling {
 	key := plan.GroupKey(name)
-	v := Verdict{
+	v := Ruling{
 		Workload: discover.Workload{Key: key, Name: name, Kind: workload.KindGroup},
 		Steered:  true, Class: number[key], Refusals: map[string][]error{}, abilities: w.Abilities,
 	}
@@ -273,7 +273,7 @@ func judgeGroup(w World, name string, number map[string]plan.ClassID) Verdict {
 }
 
 // throttled returns the maxes on a link of those that have reached their quota, by class.
-func (d *Decision) throttled(link plan.Link, order []*Verdict) map[plan.ClassID]policy.Rate {
+func (d *Decision) throttled(link plan.Link, order []*Ruling) map[plan.ClassID]policy.Rate {
 	most := map[plan.ClassID]policy.Rate{}
 	for _, v := range order {
 		s, counted := d.World.Quotas[v.Key]

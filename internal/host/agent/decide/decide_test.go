@@ -112,8 +112,8 @@ groups: {office: {weight: 2, max: 50%}, tenant: {min: 5mbit}}`)
 		if !maps.Equal(after.World.Number, again.World.Number) {
 			t.Errorf("numbers %v, and again %v", after.World.Number, again.World.Number)
 		}
-		for _, v := range after.Verdicts {
-			if was, there := before.Verdict(v.Key); there && was.State == workload.StateActive && v.State != workload.StateActive && maps.Equal(was.Labels, v.Labels) {
+		for _, v := range after.Rulings {
+			if was, there := before.Ruling(v.Key); there && was.State == workload.StateActive && v.State != workload.StateActive && maps.Equal(was.Labels, v.Labels) {
 				t.Errorf("%s was active, and is %s because others came: %s", v.Name, v.State, v.Note)
 			}
 		}

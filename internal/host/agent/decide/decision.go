@@ -20,8 +20,8 @@ type Decision struct {
 	// World is what was decided about. Its class numbers and grants are those that follow
 	// from the decision, so that deciding again plans the same.
 	World    World
-	Verdicts []Verdict             // the host first, then by name
-	Groups   []Verdict             // by name
+	Rulings  []Ruling              // the host first, then by name
+	Groups   []Ruling              // by name
 	Plans    map[string]plan.State // by link
 	LinkGaps map[string][]gap.Gap  // by link: what its backend does not hold of its settings
 	// Until is when a period of some policy begins or ends; zero = never.
@@ -32,45 +32,45 @@ type Decision struct {
 }
 
 // steered returns the workloads and groups that have a class.
-func (d *Decision) steered() []*Verdict {
-	return slices.DeleteFunc(d.all(), func(v *Verdict) bool { return !v.Steered })
+func (d *Decision) steered() []*Ruling {
+	return slices.DeleteFunc(d.all(), func(v *Ruling) bool { return !v.Steered })
 }
 
-// Verdict returns the verdict about the workload with a key.
-func (d Decision) Verdict(key string) (Verdict, bool) { return verdictOf(d.Verdicts, key) }
+// Ruling returns the ruling about the workload with a key.
+func (d Decision) Ruling(key string) (Ruling, bool) { return rulingOf(d.Rulings, key) }
 
-// Group returns the verdict about the group with a key, see plan.GroupKey.
-func (d Decision) Group(key string) (Verdict, bool) { return verdictOf(d.Groups, key) }
+// Group returns the ruling about the group with a key, see plan.GroupKey.
+func (d Decision) Group(key string) (Ruling, bool) { return rulingOf(d.Groups, key) }
 
-// any returns the verdict about the workload or group with a key.
-func (d Decision) any(key string) (Verdict, bool) {
-	if v, ok := d.Verdict(key); ok {
+// any returns the ruling about the workload or group with a key.
+func (d Decision) any(key string) (Ruling, bool) {
+	if v, ok := d.Ruling(key); ok {
 		return v, true
 	}
 	return d.Group(key)
 }
 
-func verdictOf(list []Verdict, key string) (Verdict, bool) {
-	i := slices.IndexFunc(list, func(v Verdict) bool { return v.Key == key })
+func rulingOf(list []Ruling, key string) (Ruling, bool) {
+	i := slices.IndexFunc(list, func(v Ruling) bool { return v.Key == key })
 	if i < 0 {
-		return Verdict{}, false
+		return Ruling{}, false
 	}
 	return list[i], true
 }
 
 // workloads returns all workloads, the host among them.
 func (d Decision) workloads() []discover.Workload {
-	list := make([]discover.Workload, len(d.Verdicts))
-	for i, v := range d.Verdicts {
+	list := make([]discover.Workload, len(d.Rulings))
+	for i, v := range d.Rulings {
 		list[i] = v.Workload
 	}
 	return list
 }
 
 // Members returns the workloads whose policy puts them into a group.
-func (d Decision) Members(name string) []Verdict {
-	var members []Verdict
-	for _, v := range d.Verdicts {
+func (d Decision) Members(name string) []Ruling {
+	var members []Ruling
+	for _, v := range d.Rulings {
 		if v.Policy.Group == name {
 			members = append(members, v)
 		}
@@ -81,7 +81,7 @@ func (d Decision) Members(name string) []Verdict {
 // Refused returns the names of workloads and groups that do not have all of their policy.
 func (d Decision) Refused() []string {
 	var names []string
-	for _, v := range slices.Concat(d.Verdicts, d.Groups) {
+	for _, v := range slices.Concat(d.Rulings, d.Groups) {
 		if v.State == workload.StateRefused {
 			names = append(names, v.Name)
 		}
@@ -93,7 +93,7 @@ func (d Decision) Refused() []string {
 // accepted.
 func (d Decision) NotHeld() []string {
 	var names []string
-	for _, v := range slices.Concat(d.Verdicts, d.Groups) {
+	for _, v := range slices.Concat(d.Rulings, d.Groups) {
 		if slices.ContainsFunc(v.Gaps, func(g gap.Gap) bool { return !g.Accepted }) {
 			names = append(names, v.Name)
 		}
@@ -105,7 +105,7 @@ func (d Decision) NotHeld() []string {
 // of each workload.
 func (d Decision) Warnings() []string {
 	list := slices.Clone(d.World.Config.Warnings)
-	for _, v := range d.Verdicts {
+	for _, v := range d.Rulings {
 		for _, warning := range v.OwnWarnings() {
 			list = append(list, v.Name+": "+warning)
 		}
@@ -115,7 +115,7 @@ func (d Decision) Warnings() []string {
 
 // TunedOf returns what was set about the controllers of the workload with a name.
 func (d Decision) TunedOf(name string) Tuned {
-	for _, v := range d.Verdicts {
+	for _, v := range d.Rulings {
 		if v.Name == name {
 			return d.World.Tuned[v.Key]
 		}
@@ -125,7 +125,7 @@ func (d Decision) TunedOf(name string) Tuned {
 
 // GroupText says what a group was promised on a link, where it has a class, and who its
 // members are.
-func (d Decision) GroupText(v Verdict, link plan.Link, class plan.Class) []string {
+func (d Decision) GroupText(v Ruling, link plan.Link, class plan.Class) []string {
 	p := v.policyOn(link)
 	min, max := "no min", "no max"
 	if !p.Min.None() {
@@ -140,7 +140,7 @@ func (d Decision) GroupText(v Verdict, link plan.Link, class plan.Class) []strin
 }
 
 // membersText returns a sentence that names the members of a group.
-func membersText(group string, members []Verdict) string {
+func membersText(group string, members []Ruling) string {
 	const most = 12
 	var names []string
 	for _, m := range members {
@@ -158,10 +158,10 @@ func membersText(group string, members []Verdict) string {
 	return fmt.Sprintf("Its members are %s and %s.", strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
 }
 
-// ByKey returns the verdicts about workloads and groups by their keys.
-func (d Decision) ByKey() map[string]*Verdict {
-	all := make(map[string]*Verdict, len(d.Verdicts)+len(d.Groups))
-	for _, list := range [][]Verdict{d.Verdicts, d.Groups} {
+// ByKey returns the rulings about workloads and groups by their keys.
+func (d Decision) ByKey() map[string]*Ruling {
+	all := make(map[string]*Ruling, len(d.Rulings)+len(d.Groups))
+	for _, list := range [][]Ruling{d.Rulings, d.Groups} {
 		for i := range list {
 			all[list[i].Key] = &list[i]
 		}
@@ -169,12 +169,12 @@ func (d Decision) ByKey() map[string]*Verdict {
 	return all
 }
 
-// Resolve finds the verdict about the one workload that a person means.
-func (d Decision) Resolve(name string) (Verdict, error) {
+// Resolve finds the ruling about the one workload that a person means.
+func (d Decision) Resolve(name string) (Ruling, error) {
 	found, err := lookup.One(name, d.workloads())
 	if err != nil {
-		return Verdict{}, err
+		return Ruling{}, err
 	}
-	v, _ := d.Verdict(found.Key)
+	v, _ := d.Ruling(found.Key)
 	return v, nil
 }

@@ -5,13 +5,13 @@
 //
 // A World is what the agent knows: the configuration, the workloads that its sources found,
 // what was set at run time, which mins are admitted, what the links' backends can hold.
-// Decide makes a Decision of it: a Verdict for each workload and group, and for each link the
+// Decide makes a Decision of it: a Ruling for each workload and group, and for each link the
 // plan.State that its backend is told.
 //
 // A workload's policy is put together from layers, each over the ones before it, field by
 // field: Weir's default, the configuration, the workload's own labels (weir.weight,
 // weir.min, ...) as far as they may say something, and what was set at run time. A min for
-// which a link has no room is left out of its plan, and the verdict says why.
+// which a link has no room is left out of its plan, and the ruling says why.
 //
 // What a user asks for is a ChangeRequest: the world with the change in it. Try decides about that
 // world and refuses a request of which a part would not come into force:

@@ -46,7 +46,7 @@ defaults: {max: 50mbit, min: 10mbit, group: office, limit_packets: 100, ingress:
 			found := discover.Workload{Key: "docker:web", Name: "web", Kind: workload.KindDocker, Labels: labels,
 				Devices: []discover.Device{{Name: "veth", Ifindex: 7}}}
 			d := Decide(World{Config: cfg, Found: []discover.Workload{found}, Number: map[string]plan.ClassID{}})
-			v, _ := d.Verdict("docker:web")
+			v, _ := d.Ruling("docker:web")
 			if v.Policy.Group != "office" || v.Policy.LimitPackets < 1 || v.Policy.LimitPackets > 100 {
 				t.Errorf("group %q, %d packets", v.Policy.Group, v.Policy.LimitPackets)
 			}

@@ -15,7 +15,7 @@ import (
 )
 
 // findGaps notes what of the workload's policy the links do not hold.
-func (v *Verdict) findGaps(w World) {
+func (v *Ruling) findGaps(w World) {
 	if !v.Steered {
 		return
 	}
@@ -41,7 +41,7 @@ func (v *Verdict) findGaps(w World) {
 }
 
 // gapOrigin says where the field of a gap comes from.
-func (v *Verdict) gapOrigin(w World, field string) string {
+func (v *Ruling) gapOrigin(w World, field string) string {
 	if v.Kind != workload.KindGroup {
 		return v.Origin[field]
 	}
@@ -116,7 +116,7 @@ func (d Decision) eachGap(visit func(place string, g gap.Gap)) {
 			visit("links: "+g.Device, g)
 		}
 	}
-	for _, v := range slices.Concat(d.Verdicts, d.Groups) {
+	for _, v := range slices.Concat(d.Rulings, d.Groups) {
 		place := "workloads: " + v.Name
 		if v.Kind == workload.KindGroup {
 			place = "groups: " + v.Name
@@ -128,7 +128,7 @@ func (d Decision) eachGap(visit func(place string, g gap.Gap)) {
 }
 
 // unheldText says where the queues of a workload do nothing.
-func unheldText(v Verdict) string {
+func unheldText(v Ruling) string {
 	var links []string
 	for _, g := range v.Gaps {
 		if g.Field == "discipline" {

@@ -23,7 +23,7 @@ func (w World) takenAt(found discover.Workload) []paths.Port {
 }
 
 // findPast notes what of a workload's traffic does not meet the links.
-func (v *Verdict) findPast(w World) {
+func (v *Ruling) findPast(w World) {
 	if v.Steered {
 		v.Past = slices.Clone(w.Paths.Unsteered[v.Key])
 	}

@@ -30,12 +30,12 @@ func (r Reasons) Of(key string) string {
 // PlannedChange is a change of a link's plan with its reason. Workload is the name of the
 // workload or group that it is about, "" if it is about none.
 type PlannedChange struct {
-	plan.Change
+	plan.Edit
 	Link, Workload, Why string
 }
 
 // Explained returns the changes of a link's plan with their reasons.
-func Explained(changes []plan.Change, device string, d Decision, why Reasons) []PlannedChange {
+func Explained(changes []plan.Edit, device string, d Decision, why Reasons) []PlannedChange {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -44,12 +44,12 @@ func Explained(changes []plan.Change, device string, d Decision, why Reasons) []
 		keys[id] = key
 	}
 	names := map[string]string{}
-	for _, v := range slices.Concat(d.Verdicts, d.Groups) {
+	for _, v := range slices.Concat(d.Rulings, d.Groups) {
 		names[v.Key] = v.Name
 	}
 	var list []PlannedChange
 	for _, c := range changes {
-		p := PlannedChange{Change: c, Link: device, Why: why.General}
+		p := PlannedChange{Edit: c, Link: device, Why: why.General}
 		if id, name, ok := concerns(c); ok {
 			p.Why = why.Of(keys[id])
 			_, gone, _ := strings.Cut(keys[id], ":")
@@ -69,16 +69,16 @@ func Awaiting(changes []PlannedChange) []PlannedChange {
 }
 
 // Describe returns changes as the API shows them.
-func Describe(changes []PlannedChange) []api.Change {
-	list := make([]api.Change, len(changes))
+func Describe(changes []PlannedChange) []api.Edit {
+	list := make([]api.Edit, len(changes))
 	for i, c := range changes {
-		list[i] = api.Change{What: c.Link + ": " + c.Text, Why: c.Why}
+		list[i] = api.Edit{What: c.Link + ": " + c.Text, Why: c.Why}
 	}
 	return list
 }
 
 // concerns returns the class that a change is about, with its name where the change has it.
-func concerns(c plan.Change) (id plan.ClassID, name string, ok bool) {
+func concerns(c plan.Edit) (id plan.ClassID, name string, ok bool) {
 	switch {
 	case c.NewClass != nil:
 		return c.NewClass.ID, c.NewClass.Name, true

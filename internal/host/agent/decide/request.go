@@ -236,7 +236,7 @@ func (d Decision) DeleteGroup(name string) (ChangeRequest, error) {
 }
 
 // ResolveGroup finds a group by its name. The error is a *refusal.Error.
-func (d Decision) ResolveGroup(name string) (Verdict, error) {
+func (d Decision) ResolveGroup(name string) (Ruling, error) {
 	if v, ok := d.Group(plan.GroupKey(name)); ok {
 		return v, nil
 	}
@@ -245,7 +245,7 @@ func (d Decision) ResolveGroup(name string) (Verdict, error) {
 	if near := closest.Words(name, d.World.GroupNames(), 3); len(near) > 0 {
 		e.Remedy = "did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return Verdict{}, e
+	return Ruling{}, e
 }
 
 // CheckAttachment refuses what cannot be attached, as far as the attachment itself shows.
@@ -260,7 +260,7 @@ func (d Decision) CheckAttachment(at config.Attachment) error {
 		return &refusal.Error{Kind: refusal.Invalid, Field: "device", Value: at.Device,
 			Msg: "is a link that Weir steers", Remedy: "name the device by which the workload's packets come to the host"}
 	}
-	for _, v := range d.Verdicts {
+	for _, v := range d.Rulings {
 		if v.Name == at.Name && !v.Ended && !d.Again(at) && !d.World.awaits(v.Key) {
 			return &refusal.Error{Kind: refusal.Conflict, Field: "name", Value: at.Name,
 				Msg: fmt.Sprintf("is taken by %s", v.Key), Remedy: "choose another name, or detach that one first"}
@@ -411,7 +411,7 @@ func (s settings) effectless(was, is policy.Policy) (stored, dropped map[string]
 
 // storedUnheld returns what the request stores that no link holds, as a person writes it,
 // by field. A group is one that is not held as a whole.
-func (v Verdict) storedUnheld(s settings, existed bool) map[string]string {
+func (v Ruling) storedUnheld(s settings, existed bool) map[string]string {
 	unheld := map[string]string{}
 	had := layerText(s.from)
 	for field, value := range layerText(s.to) {

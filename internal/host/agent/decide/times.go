@@ -30,8 +30,8 @@ const maxMoments = 200
 func (d *Decision) schedule() {
 	now := d.World.Now
 	d.moments = []time.Time{now}
-	list := slices.DeleteFunc(d.all(), func(v *Verdict) bool { return len(v.Policy.Periods(false)) == 0 })
-	slices.SortFunc(list, func(a, b *Verdict) int { return int(a.Class) - int(b.Class) })
+	list := slices.DeleteFunc(d.all(), func(v *Ruling) bool { return len(v.Policy.Periods(false)) == 0 })
+	slices.SortFunc(list, func(a, b *Ruling) int { return int(a.Class) - int(b.Class) })
 	var floors []times.Period
 	for _, v := range list {
 		if err := v.Policy.Check(); err != nil && withoutTimes(v.Policy).Check() == nil {
@@ -75,12 +75,12 @@ func changes(p policy.Policy, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// all returns the verdicts about workloads and groups.
-func (d *Decision) all() []*Verdict {
-	var list []*Verdict
-	for _, verdicts := range [][]Verdict{d.Verdicts, d.Groups} {
-		for i := range verdicts {
-			list = append(list, &verdicts[i])
+// all returns the rulings about workloads and groups.
+func (d *Decision) all() []*Ruling {
+	var list []*Ruling
+	for _, rulings := range [][]Ruling{d.Rulings, d.Groups} {
+		for i := range rulings {
+			list = append(list, &rulings[i])
 		}
 	}
 	return list
@@ -98,8 +98,8 @@ func withoutTimes(p policy.Policy) policy.Policy {
 var errTooManyTimes = &invalid.Error{Field: "when", Msg: fmt.Sprintf("mins and maxes of this host would change in more than %d ways", maxMoments),
 	Remedy: "give workloads the same hours, or a min that always holds"}
 
-// at returns the verdict with the policy that is in force at a moment.
-func (v *Verdict) at(moment time.Time) *Verdict {
+// at returns the ruling with the policy that is in force at a moment.
+func (v *Ruling) at(moment time.Time) *Ruling {
 	if v.timed == nil {
 		return v
 	}
@@ -110,7 +110,7 @@ func (v *Verdict) at(moment time.Time) *Verdict {
 
 // TimesText returns a sentence about what is in force because of the time, none if nothing
 // differs at times.
-func (v Verdict) TimesText() []string {
+func (v Ruling) TimesText() []string {
 	var fields []string
 	for _, field := range slices.Sorted(maps.Keys(v.Origin)) {
 		if v.Origin[field] == OriginWhen {
@@ -141,7 +141,7 @@ type forecast struct {
 }
 
 // foresee plans a link for every moment, the workloads in the order of their admission.
-func (d *Decision) foresee(link plan.Link, order []*Verdict, port *switchport.Port) forecast {
+func (d *Decision) foresee(link plan.Link, order []*Ruling, port *switchport.Port) forecast {
 	f := forecast{lost: map[string]error{}, zones: d.World.zoneClasses(link)}
 	for again := true; again; {
 		again = false
@@ -188,7 +188,7 @@ func lostAt(err error, moment time.Time, isNow bool) error {
 }
 
 // asking returns what is asked of a link at a moment, without the mins that are lost.
-func (f forecast) asking(link plan.Link, order []*Verdict, port *switchport.Port, moment time.Time) []plan.Workload {
+func (f forecast) asking(link plan.Link, order []*Ruling, port *switchport.Port, moment time.Time) []plan.Workload {
 	list := slices.Clone(f.zones)
 	for _, v := range order {
 		if v.Kind == workload.KindGroup && v.abilities[link.Name()].NoGroups {
@@ -208,7 +208,7 @@ func (f forecast) asking(link plan.Link, order []*Verdict, port *switchport.Port
 }
 
 // most returns the largest rate that a workload's policy on a link comes to at any moment.
-func most(moments []time.Time, v *Verdict, link plan.Link, of func(policy.Policy) policy.Rate) (largest policy.Rate) {
+func most(moments []time.Time, v *Ruling, link plan.Link, of func(policy.Policy) policy.Rate) (largest policy.Rate) {
 	for _, moment := range moments {
 		largest = max(largest, of(v.at(moment).promised(link)))
 	}

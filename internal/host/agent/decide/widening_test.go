@@ -189,14 +189,14 @@ func drawHost(t *rapid.T, group bool) (World, policy.Change) {
 	return World{Config: c, Found: []discover.Workload{web}, Number: map[string]plan.ClassID{}}, c.Defaults.Over(c.LayerFor("web"))
 }
 
-// subject returns the verdict about web, or about office.
-func subject(d Decision, group bool) Verdict {
+// subject returns the ruling about web, or about office.
+func subject(d Decision, group bool) Ruling {
 	if group {
 		v, _ := d.Group(plan.GroupKey("office"))
 		return v
 	}
-	i := slices.IndexFunc(d.Verdicts, func(v Verdict) bool { return v.Name == "web" })
-	return d.Verdicts[i]
+	i := slices.IndexFunc(d.Rulings, func(v Ruling) bool { return v.Name == "web" })
+	return d.Rulings[i]
 }
 
 // notBeyond compares the classes of a decision with those of one about the same host without the
@@ -284,7 +284,7 @@ func nameOf(d Decision, link string, id plan.ClassID) string {
 
 // saysWhatWasCut checks that a note has a sentence for each cut, and speaks of nothing that does
 // not count where there is none.
-func saysWhatWasCut(t *rapid.T, v Verdict) {
+func saysWhatWasCut(t *rapid.T, v Ruling) {
 	for _, c := range v.Cuts {
 		if !strings.Contains(v.Note, c.Text) || c.Asked == "" || !slices.Contains(policy.AllNames(), c.Field) || c.Origin == "" {
 			t.Errorf("the note %q does not say %+v", v.Note, c)
@@ -296,7 +296,7 @@ func saysWhatWasCut(t *rapid.T, v Verdict) {
 }
 
 // countsOrIsCut checks that each field that was asked for is in the policy or is a cut.
-func countsOrIsCut(t *rapid.T, layer policy.Change, v Verdict) {
+func countsOrIsCut(t *rapid.T, layer policy.Change, v Ruling) {
 	has := v.Policy
 	if v.timed != nil {
 		has = *v.timed

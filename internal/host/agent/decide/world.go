@@ -249,7 +249,7 @@ func (w World) HoldsMin(key string) bool {
 func Foresee(c config.Config, now time.Time) []string {
 	d := Decide(World{Config: c, Now: now, Number: map[string]plan.ClassID{}}.foreseen())
 	var notes []string
-	for _, v := range append(d.Verdicts, d.Groups...) {
+	for _, v := range append(d.Rulings, d.Groups...) {
 		if v.State == workload.StateRefused {
 			notes = append(notes, v.Name+": "+v.Note)
 		}

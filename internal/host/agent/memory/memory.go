@@ -5,7 +5,7 @@
 // order of admission each workload has, and what the sources saw last.
 //
 //	file := memory.NewFile("/var/lib/weir")
-//	state, err := file.Load(log)             // the zero State if there is none
+//	state, err := file.Load(log)             // the zero Saved if there is none
 //	d := decide.Decide(state.World(config))
 //	err = file.Save(memory.Of(d.World, seen)) // writes only what differs
 //
@@ -41,8 +41,8 @@ import (
 // stateVersion is the version of the form of state.json.
 const stateVersion = 1
 
-// State is what the file has.
-type State struct {
+// Saved is what the file has.
+type Saved struct {
 	Version int `json:"version"`
 	// Set is what was set at run time, by workload key.
 	Set map[string]policy.Change `json:"set"`
@@ -115,7 +115,7 @@ func (k Workload) Found(there func(name string, ifindex int) bool) discover.Work
 }
 
 // World returns the world of an agent that has seen nothing yet, with what was kept.
-func (k State) World(c config.Config) decide.World {
+func (k Saved) World(c config.Config) decide.World {
 	w := decide.World{Config: c, Number: k.Numbers, Grants: k.Grants, Allocations: k.Allocations,
 		Set: map[string]policy.Change{}, Groups: map[string]policy.Change{}, Tuned: map[string]decide.Tuned{}, Accepted: map[string][]string{},
 		Asked: map[string]policy.Change{}, AskedGroups: map[string]policy.Change{}}
@@ -140,40 +140,40 @@ func NewFile(dir string) *StateFile { return &StateFile{path: filepath.Join(dir,
 // Load reads the file. One that cannot be understood is moved aside, with a line
 // in the log, and the agent begins anew: a damaged file must not keep a host
 // from being steered.
-func (s *StateFile) Load(log *slog.Logger) (State, error) {
+func (s *StateFile) Load(log *slog.Logger) (Saved, error) {
 	text, err := safepath.ReadFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return State{}, nil
+		return Saved{}, nil
 	}
 	if err != nil {
-		return State{}, fmt.Errorf("state of the last run: %w", err)
+		return Saved{}, fmt.Errorf("state of the last run: %w", err)
 	}
 	k, err := decode(text)
 	if err != nil {
 		aside := s.path + ".damaged"
 		log.Error("state of the last run cannot be used, beginning anew; run-time settings are lost", "file", s.path, "kept_as", aside, "err", err)
 		if err := os.Rename(s.path, aside); err != nil {
-			return State{}, fmt.Errorf("move damaged state aside: %w", err)
+			return Saved{}, fmt.Errorf("move damaged state aside: %w", err)
 		}
-		return State{}, nil
+		return Saved{}, nil
 	}
 	s.last = text
 	return k, nil
 }
 
-func decode(text []byte) (State, error) {
-	var k State
+func decode(text []byte) (Saved, error) {
+	var k Saved
 	if err := json.Unmarshal(text, &k); err != nil {
-		return State{}, err
+		return Saved{}, err
 	}
 	if k.Version != stateVersion {
-		return State{}, fmt.Errorf("version %d, this agent writes %d", k.Version, stateVersion)
+		return Saved{}, fmt.Errorf("version %d, this agent writes %d", k.Version, stateVersion)
 	}
 	for what, layers := range map[string]map[string]policy.Change{"set for": k.Set, "asked for": k.Asked, "group": k.Groups, "asked for group": k.AskedGroups} {
 		for key, layer := range layers {
 			layer = layer.Known()
 			if err := layer.Readable(); err != nil {
-				return State{}, fmt.Errorf("%s %s: %w", what, key, err)
+				return Saved{}, fmt.Errorf("%s %s: %w", what, key, err)
 			}
 			layers[key] = layer
 		}
@@ -185,7 +185,7 @@ func decode(text []byte) (State, error) {
 // annotations takes what an agent that did not know Asked kept of pods and namespaces out of what
 // operators set: it undid their settings of pods within half a minute, so all of it was
 // annotations.
-func (k *State) annotations() {
+func (k *Saved) annotations() {
 	if k.Asked != nil {
 		return
 	}
@@ -209,7 +209,7 @@ func (k *State) annotations() {
 
 // Save writes the file if it differs from the one on the disk, in such a way
 // that after a power cut either the old or the new one is there, whole.
-func (s *StateFile) Save(k State) error {
+func (s *StateFile) Save(k Saved) error {
 	k.Version = stateVersion
 	text, err := json.MarshalIndent(k, "", "  ")
 	if err != nil {
@@ -231,8 +231,8 @@ func (s *StateFile) Save(k State) error {
 }
 
 // Of returns what state.json keeps of a world, and of what each source saw last.
-func Of(w decide.World, seen map[string][]discover.Workload) State {
-	k := State{
+func Of(w decide.World, seen map[string][]discover.Workload) Saved {
+	k := Saved{
 		Set:      w.Set,
 		Asked:    w.Asked,
 		Attached: w.Attached,

@@ -53,7 +53,7 @@ func TestStore(t *testing.T) {
 	}
 	t.Run("round trip", func(t *testing.T) {
 		s := NewFile(filepath.Join(t.TempDir(), "deep", "down"))
-		want := State{
+		want := Saved{
 			Set:     map[string]policy.Change{"docker:web": policy.MustChange("weight", "3", "min", "none", "max", "20mbit")},
 			Numbers: map[string]plan.ClassID{"docker:web": 7},
 			Grants:  map[string][]decide.AdmittedMin{"eth0": {{Key: "docker:web", Min: 5e6}}},
@@ -77,7 +77,7 @@ func TestStore(t *testing.T) {
 	})
 	t.Run("unwritable", func(t *testing.T) {
 		s := NewFile("/proc/nowhere")
-		if err := s.Save(State{}); err == nil {
+		if err := s.Save(Saved{}); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -121,7 +121,7 @@ func texts(layers map[string]policy.Change) map[string]string {
 	return m
 }
 
-func mustJSON(t *testing.T, k State) []byte {
+func mustJSON(t *testing.T, k Saved) []byte {
 	t.Helper()
 	k.Version = stateVersion
 	text, err := json.Marshal(k)

@@ -20,7 +20,7 @@ func TestStateThatOthersMayChange(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	safepathtest.Refused(t, func(t *testing.T) string {
 		dir := t.TempDir()
-		if err := NewFile(dir).Save(State{Set: map[string]policy.Change{}}); err != nil {
+		if err := NewFile(dir).Save(Saved{Set: map[string]policy.Change{}}); err != nil {
 			t.Fatal(err)
 		}
 		return filepath.Join(dir, "state.json")
@@ -45,7 +45,7 @@ func TestStateThatOthersMayChange(t *testing.T) {
 	if err := errors.Join(os.Rename(path+".damaged", path), os.Chmod(dir, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	if err := NewFile(dir).Save(State{}); err == nil {
+	if err := NewFile(dir).Save(Saved{}); err == nil {
 		t.Error("state is kept in a folder that is open to all")
 	}
 }

@@ -6,7 +6,7 @@
 // 70 ms, of which CoDel drops some, and TCP then waits for its timer, in which the workload is
 // below its reservation.
 //
-// Example: of two links of 1 Gbit/s and 20 Mbit/s, Follow(verdicts, 20_000_000) tells the
+// Example: of two links of 1 Gbit/s and 20 Mbit/s, Follow(rulings, 20_000_000) tells the
 // devices of workloads with a reservation the limit for 20 Mbit/s, and no other device anything.
 package offload
 
@@ -45,11 +45,11 @@ type Limits struct {
 // (taps) are left alone. It does not fail anything: without it, only the workload itself is
 // served less evenly. A device that belongs to no such workload any more gets its former limit
 // back.
-func (o *Limits) Follow(verdicts []decide.Verdict, slowest policy.Rate) {
+func (o *Limits) Follow(rulings []decide.Ruling, slowest policy.Rate) {
 	if o.Set == nil {
 		return
 	}
-	told, wanted := map[int]limit{}, limitsFor(verdicts, slowest)
+	told, wanted := map[int]limit{}, limitsFor(rulings, slowest)
 	o.giveOthersBack(wanted)
 	for _, want := range wanted {
 		if want.device.PeerNetns == "" {
@@ -79,12 +79,12 @@ func (o *Limits) Follow(verdicts []decide.Verdict, slowest policy.Rate) {
 }
 
 // limitsFor returns the limits of all devices of steered workloads with a reservation.
-func limitsFor(verdicts []decide.Verdict, slowest policy.Rate) []limit {
+func limitsFor(rulings []decide.Ruling, slowest policy.Rate) []limit {
 	if slowest == 0 {
 		return nil
 	}
 	var list []limit
-	for _, v := range verdicts {
+	for _, v := range rulings {
 		if !v.Steered || v.Policy.Reserved(slowest) == 0 {
 			continue
 		}

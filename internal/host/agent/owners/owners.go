@@ -22,8 +22,8 @@ import (
 
 // Of returns whose the classes of workloads are.
 func Of(d decide.Decision) map[plan.ClassID]ledger.Owner {
-	owners := make(map[plan.ClassID]ledger.Owner, len(d.Verdicts))
-	for _, v := range d.Verdicts {
+	owners := make(map[plan.ClassID]ledger.Owner, len(d.Rulings))
+	for _, v := range d.Rulings {
 		if v.Steered {
 			owners[v.Class] = ledger.Owner{Key: v.Key, Name: v.Name, Group: v.Policy.Group}
 		}
@@ -34,7 +34,7 @@ func Of(d decide.Decision) map[plan.ClassID]ledger.Owner {
 // Quotas returns the quotas of workloads and groups, by key.
 func Quotas(d decide.Decision) map[string]quota.Quota {
 	quotas := map[string]quota.Quota{}
-	for _, list := range [][]decide.Verdict{d.Verdicts, d.Groups} {
+	for _, list := range [][]decide.Ruling{d.Rulings, d.Groups} {
 		for i := range list {
 			if v := &list[i]; v.Policy.Quota != nil {
 				quotas[v.Key] = *v.Policy.Quota

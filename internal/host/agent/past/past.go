@@ -86,7 +86,7 @@ func Links(w decide.World) (list []paths.Link) {
 
 // Workloads returns the workloads with devices as package paths looks at them.
 func Workloads(d decide.Decision) (list []paths.Workload) {
-	for _, v := range d.Verdicts {
+	for _, v := range d.Rulings {
 		if len(v.Devices) == 0 || !v.Steered {
 			continue
 		}

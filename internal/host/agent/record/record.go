@@ -124,10 +124,10 @@ func (r Recorder) Changes(log *slog.Logger, list []decide.PlannedChange) {
 // which no longer are.
 func (r Recorder) states(before, after decide.Decision, why decide.Reasons) {
 	notes, warned := map[string]string{}, map[string][]string{}
-	for _, v := range slices.Concat(before.Verdicts, before.Groups) {
+	for _, v := range slices.Concat(before.Rulings, before.Groups) {
 		notes[v.Key], warned[v.Key] = v.Note, v.OwnWarnings()
 	}
-	for _, v := range slices.Concat(after.Verdicts, after.Groups) {
+	for _, v := range slices.Concat(after.Rulings, after.Groups) {
 		switch was := notes[v.Key]; {
 		case v.Note == was:
 		case v.Note != "":

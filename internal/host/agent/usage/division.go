@@ -41,8 +41,8 @@ func Rest(at time.Time, s *Scores, w *Waits, h *History) {
 // taken to want all that they can get.
 func divide(state plan.State, used map[plan.ClassID]Class, but ...plan.ClassID) Division {
 	d := Division{State: state, Used: used, Shares: map[plan.ClassID]policy.Share{}, Levels: map[plan.ClassID]float64{}}
-	claim := func(class plan.Class) policy.Claim {
-		c := policy.Claim{Weight: class.Weight, Min: class.Min, Max: class.Ceiling(), Demand: used[class.ID].demand()}
+	sharer := func(class plan.Class) policy.Sharer {
+		c := policy.Sharer{Weight: class.Weight, Min: class.Min, Max: class.Ceiling(), Demand: used[class.ID].demand()}
 		if slices.Contains(but, class.ID) {
 			c.Demand = policy.Unlimited
 		}
@@ -55,11 +55,11 @@ func divide(state plan.State, used map[plan.ClassID]Class, but ...plan.ClassID) 
 		if class.Parent != 0 {
 			continue
 		}
-		branch := twolevel.Branch{Claim: claim(class)}
+		branch := twolevel.Branch{Sharer: sharer(class)}
 		if class.Group {
-			branch.Members = []policy.Claim{}
+			branch.Members = []policy.Sharer{}
 			for _, member := range members[class.ID] {
-				branch.Members = append(branch.Members, claim(member))
+				branch.Members = append(branch.Members, sharer(member))
 			}
 		}
 		branches, ids = append(branches, branch), append(ids, class.ID)

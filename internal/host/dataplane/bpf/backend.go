@@ -418,7 +418,7 @@ func plain(s plan.State) plan.State {
 }
 
 // change makes one change; it returns the class to announce, or -1.
-func (b *Backend) change(c plan.Change, l plan.Link) (int, error) {
+func (b *Backend) change(c plan.Edit, l plan.Link) (int, error) {
 	switch c.Op {
 	case plan.AddClass, plan.SetClass:
 		if c.Op == plan.AddClass && !c.NewClass.Group {

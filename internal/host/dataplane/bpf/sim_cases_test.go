@@ -32,15 +32,15 @@ func greedy(id plan.ClassID) traffic {
 // active[i], nothing otherwise.
 func holds(t *testing.T, link plan.Link, classes []plan.Class, active map[plan.ClassID]bool, got phase, over time.Duration, within float64) {
 	t.Helper()
-	var claims []policy.Claim
+	var sharers []policy.Sharer
 	for _, c := range classes {
-		claim := policy.Claim{Weight: c.Weight, Min: c.Min, Max: c.Max}
+		sharer := policy.Sharer{Weight: c.Weight, Min: c.Min, Max: c.Max}
 		if active[c.ID] {
-			claim.Demand = policy.Unlimited
+			sharer.Demand = policy.Unlimited
 		}
-		claims = append(claims, claim)
+		sharers = append(sharers, sharer)
 	}
-	want := policy.Divide(link.Capacity, claims)
+	want := policy.Divide(link.Capacity, sharers)
 	for i, c := range classes {
 		if rate := got.rate(c.ID, over); math.Abs(rate-want.Shares[i].Bps) > within*float64(link.Capacity) {
 			t.Errorf("class %d: %.2f Mbit/s, ideal %.2f", c.ID, rate/1e6, want.Shares[i].Bps/1e6)

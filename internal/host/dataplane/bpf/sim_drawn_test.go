@@ -105,16 +105,16 @@ func TestDrawnOnce(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			tr := tree{groups: test.groups}
 			for _, g := range test.groups {
-				tr.branches = append(tr.branches, twolevel.Branch{Claim: policy.Claim{Weight: g.Weight, Min: g.Min, Max: g.Max, Demand: policy.Unlimited}})
+				tr.branches = append(tr.branches, twolevel.Branch{Sharer: policy.Sharer{Weight: g.Weight, Min: g.Min, Max: g.Max, Demand: policy.Unlimited}})
 				tr.places = append(tr.places, nil)
 			}
 			for i, m := range test.members {
 				m.class.ID = plan.ClassID(firstMember + i)
-				claim := policy.Claim{Weight: m.class.Weight, Min: m.class.Min, Max: m.class.Max, Demand: policy.Unlimited}
+				sharer := policy.Sharer{Weight: m.class.Weight, Min: m.class.Min, Max: m.class.Max, Demand: policy.Unlimited}
 				if every := m.sources[0].interval; every > 0 {
-					claim.Demand = policy.Rate(float64(m.sources[0].length*8) / every.Seconds())
+					sharer.Demand = policy.Rate(float64(m.sources[0].length*8) / every.Seconds())
 				}
-				tr.join(m.class, claim, m.sources)
+				tr.join(m.class, sharer, m.sources)
 			}
 			tr.holds(t, test.capacity, 10*time.Second)
 		})

@@ -129,7 +129,7 @@ func TestSmallPacketsAddUp(t *testing.T) {
 func TestContractBesideSchedules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := policy.Rate(rapid.SampledFrom([]uint64{20e6, 100e6, 1e9}).Draw(t, "capacity"))
-		classes, claims, sources := drawClasses(t, capacity)
+		classes, sharers, sources := drawClasses(t, capacity)
 		for i := range classes {
 			if rapid.IntRange(0, 1).Draw(t, "paced?") == 0 {
 				continue
@@ -137,8 +137,8 @@ func TestContractBesideSchedules(t *testing.T) {
 			rate := policy.Rate(float64(capacity) * rapid.Float64Range(0.01, 0.5).Draw(t, "pace"))
 			rate = max(rate, classes[i].Min)
 			classes[i].Interval = plan.IntervalOf(rate)
-			if claims[i].Max == 0 || claims[i].Max > rate {
-				claims[i].Max = rate
+			if sharers[i].Max == 0 || sharers[i].Max > rate {
+				sharers[i].Max = rate
 			}
 		}
 		s := simulate(fairLink(capacity), classes...)
@@ -151,7 +151,7 @@ func TestContractBesideSchedules(t *testing.T) {
 		phases := s.result(t)
 		settled, got := phases[0], phases[1]
 		const ahead, late = 10 * frames * 8.0, 10 * time.Millisecond // bits; LATE_NS
-		for i, share := range policy.Divide(capacity, claims).Shares {
+		for i, share := range policy.Divide(capacity, sharers).Shares {
 			rate := got.rate(classes[i].ID, over)
 			if math.Abs(rate-share.Bps) > 0.01*float64(capacity) {
 				t.Fatalf("class %d: %.3f Mbit/s, ideal %.3f of %v (%s)\n%s", classes[i].ID, rate/1e6, share.Bps/1e6, capacity, share.Binds, s)

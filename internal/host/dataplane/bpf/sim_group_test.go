@@ -47,7 +47,7 @@ func drawTree(t *rapid.T, capacity policy.Rate) tree {
 			g.Max = policy.Rate(low + (float64(capacity)-low)*rapid.Float64Range(0, 1).Draw(t, "max"))
 		}
 		tr.groups = append(tr.groups, g)
-		tr.branches = append(tr.branches, twolevel.Branch{Claim: policy.Claim{Weight: g.Weight, Min: g.Min, Max: g.Max, Demand: policy.Unlimited}})
+		tr.branches = append(tr.branches, twolevel.Branch{Sharer: policy.Sharer{Weight: g.Weight, Min: g.Min, Max: g.Max, Demand: policy.Unlimited}})
 		tr.places = append(tr.places, nil)
 	}
 	for i := range rapid.IntRange(2, 8).Draw(t, "classes") {
@@ -55,7 +55,7 @@ func drawTree(t *rapid.T, capacity policy.Rate) tree {
 		if group >= 0 {
 			room = &inside[group]
 		}
-		c, claim, src := drawClass(t, plan.ClassID(firstMember+i), capacity, room)
+		c, sharer, src := drawClass(t, plan.ClassID(firstMember+i), capacity, room)
 		if group >= 0 {
 			c.Parent = plan.ClassID(group + 1)
 		}
@@ -66,13 +66,13 @@ func drawTree(t *rapid.T, capacity policy.Rate) tree {
 					delay: time.Duration(rapid.IntRange(1, 3000).Draw(t, "sparse delay")) * time.Microsecond, packets: rapid.IntRange(1, 6).Draw(t, "packets")})
 			}
 		}
-		tr.join(c, claim, sources)
+		tr.join(c, sharer, sources)
 	}
 	return tr
 }
 
 // join adds a class that sends this, to its group or to the link.
-func (tr *tree) join(c plan.Class, claim policy.Claim, sources []traffic) {
+func (tr *tree) join(c plan.Class, sharer policy.Sharer, sources []traffic) {
 	place := len(tr.members)
 	tr.members = append(tr.members, c)
 	for _, src := range sources {
@@ -80,12 +80,12 @@ func (tr *tree) join(c plan.Class, claim policy.Claim, sources []traffic) {
 		tr.sources = append(tr.sources, src)
 	}
 	if c.Parent == 0 {
-		tr.branches = append(tr.branches, twolevel.Branch{Claim: claim})
+		tr.branches = append(tr.branches, twolevel.Branch{Sharer: sharer})
 		tr.places = append(tr.places, []int{place})
 		return
 	}
 	i := slices.IndexFunc(tr.groups, func(g plan.Class) bool { return g.ID == c.Parent })
-	tr.branches[i].Members = append(tr.branches[i].Members, claim)
+	tr.branches[i].Members = append(tr.branches[i].Members, sharer)
 	tr.places[i] = append(tr.places[i], place)
 }
 

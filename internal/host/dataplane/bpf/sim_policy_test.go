@@ -34,8 +34,8 @@ type drawnHost struct {
 	device    policy.Rate
 	zones     []drawnZone // the last is the device's own link
 	now       time.Time
-	workloads []drawnClaim
-	groups    []drawnClaim
+	workloads []drawnSharer
+	groups    []drawnSharer
 	spent     map[string]bool // whose quota is used up, by the name in the file
 	text      strings.Builder
 }
@@ -48,11 +48,11 @@ type drawnZone struct {
 	standard bool        // it is the default zone
 }
 
-// drawnClaim is what a workload or group has at the moment.
-type drawnClaim struct {
+// drawnSharer is what a workload or group has at the moment.
+type drawnSharer struct {
 	name    string
 	group   int // of a workload: index in groups, -1 = none
-	zones   []policy.Claim
+	zones   []policy.Sharer
 	least   []policy.Rate // the min that holds at any time, in each zone
 	traffic []traffic     // of a workload, in each zone; a length of 0 = none
 }
@@ -83,7 +83,7 @@ func drawHost(t *rapid.T) *drawnHost {
 		fmt.Fprintln(&h.text, "groups:")
 	}
 	for i := range n {
-		g := h.drawClaim(t, fmt.Sprint("g", i+1), room, nil)
+		g := h.drawSharer(t, fmt.Sprint("g", i+1), room, nil)
 		for _, least := range g.least {
 			inside[i] = append(inside[i], float64(least))
 		}
@@ -96,7 +96,7 @@ func drawHost(t *rapid.T) *drawnHost {
 		if group >= 0 {
 			within = inside[group]
 		}
-		w := h.drawClaim(t, fmt.Sprint("c", i+1), within, &group)
+		w := h.drawSharer(t, fmt.Sprint("c", i+1), within, &group)
 		for _, z := range h.zones {
 			w.traffic = append(w.traffic, drawTraffic(t, z.capacity))
 		}
@@ -132,10 +132,10 @@ func (h *drawnHost) drawZones(t *rapid.T) {
 	h.zones = append(h.zones, own)
 }
 
-// drawClaim draws the policy of a workload (its group may be drawn, too) or a group, writes it and
+// drawSharer draws the policy of a workload (its group may be drawn, too) or a group, writes it and
 // returns what holds of it now. Its mins take something of the room in each zone.
-func (h *drawnHost) drawClaim(t *rapid.T, name string, room []float64, group *int) drawnClaim {
-	c := drawnClaim{name: name, group: -1, zones: make([]policy.Claim, len(h.zones))}
+func (h *drawnHost) drawSharer(t *rapid.T, name string, room []float64, group *int) drawnSharer {
+	c := drawnSharer{name: name, group: -1, zones: make([]policy.Sharer, len(h.zones))}
 	fmt.Fprintf(&h.text, "  %s:\n", name)
 	say := func(format string, args ...any) { fmt.Fprintf(&h.text, "    "+format+"\n", args...) }
 	if group != nil && *group >= 0 {
@@ -158,7 +158,7 @@ func (h *drawnHost) drawClaim(t *rapid.T, name string, room []float64, group *in
 		return 0
 	}
 	standard := slices.IndexFunc(h.zones, func(z drawnZone) bool { return z.standard })
-	base := policy.Claim{Weight: weight(), Demand: policy.Unlimited}
+	base := policy.Sharer{Weight: weight(), Demand: policy.Unlimited}
 	base.Min = min(room[standard])
 	base.Max = max(h.zones[standard].capacity, base.Min)
 	say("weight: %d", base.Weight)
@@ -196,7 +196,7 @@ func (h *drawnHost) drawClaim(t *rapid.T, name string, room []float64, group *in
 			room[i] -= float64(taken)
 			continue
 		}
-		c.zones[i] = policy.Claim{Weight: now.Weight, Demand: policy.Unlimited}
+		c.zones[i] = policy.Sharer{Weight: now.Weight, Demand: policy.Unlimited}
 		c.least = append(c.least, 0)
 	}
 	var others []string
@@ -309,30 +309,30 @@ func (s traffic) demand() policy.Rate {
 
 // ideals returns what each workload gets in a zone, in bits per second. more are branches beside
 // them: what other zones send by the device.
-func (h *drawnHost) ideals(zone int, more ...policy.Claim) []float64 {
+func (h *drawnHost) ideals(zone int, more ...policy.Sharer) []float64 {
 	type place struct{ branch, member int }
 	var branches []twolevel.Branch
 	places := make([]place, len(h.workloads))
 	branch := map[int]int{} // of a group
 	for i, w := range h.workloads {
-		claim := w.zones[zone]
-		claim.Demand = w.traffic[zone].demand()
-		if claim.Max > 0 && claim.Min > claim.Max {
-			claim.Min = claim.Max // its quota is used up
+		sharer := w.zones[zone]
+		sharer.Demand = w.traffic[zone].demand()
+		if sharer.Max > 0 && sharer.Min > sharer.Max {
+			sharer.Min = sharer.Max // its quota is used up
 		}
 		if w.group < 0 {
 			places[i] = place{len(branches), -1}
-			branches = append(branches, twolevel.Branch{Claim: claim})
+			branches = append(branches, twolevel.Branch{Sharer: sharer})
 			continue
 		}
 		at, known := branch[w.group]
 		if !known {
 			at = len(branches)
 			branch[w.group] = at
-			branches = append(branches, twolevel.Branch{Claim: h.groups[w.group].zones[zone]})
+			branches = append(branches, twolevel.Branch{Sharer: h.groups[w.group].zones[zone]})
 		}
 		places[i] = place{at, len(branches[at].Members)}
-		branches[at].Members = append(branches[at].Members, claim)
+		branches[at].Members = append(branches[at].Members, sharer)
 	}
 	for _, at := range branch {
 		b := &branches[at]
@@ -350,8 +350,8 @@ func (h *drawnHost) ideals(zone int, more ...policy.Claim) []float64 {
 			}
 		}
 	}
-	for _, claim := range more {
-		branches = append(branches, twolevel.Branch{Claim: claim})
+	for _, sharer := range more {
+		branches = append(branches, twolevel.Branch{Sharer: sharer})
 	}
 	division := twolevel.Divide(h.zones[zone].capacity, branches)
 	rates := make([]float64, len(h.workloads))
@@ -372,8 +372,8 @@ func (h *drawnHost) decided(t *rapid.T) decide.Decision {
 		t.Fatalf("%v\n%s", err, &h.text)
 	}
 	w := decide.World{Config: c, Now: h.now, Number: map[string]plan.ClassID{}, Quotas: map[string]quota.Standing{}}
-	for _, claim := range h.workloads {
-		w.Found = append(w.Found, discover.Workload{Key: claim.name, Name: claim.name})
+	for _, sharer := range h.workloads {
+		w.Found = append(w.Found, discover.Workload{Key: sharer.name, Name: sharer.name})
 	}
 	for key, v := range decide.Decide(w).ByKey() {
 		if v.Policy.Quota == nil {
@@ -417,7 +417,7 @@ func TestHostsHoldTheContract(t *testing.T) {
 			over = max(over, time.Duration(float64(1000*frames*8*len(h.workloads))/float64(z.capacity)*1e9))
 		}
 		var behind []string // what zones send by the device
-		var through []policy.Claim
+		var through []policy.Sharer
 		for i, z := range h.zones {
 			state, planned := d.Plans[z.link]
 			if !planned {
@@ -442,7 +442,7 @@ func TestHostsHoldTheContract(t *testing.T) {
 			phases := s.result(t)
 			got := phases[1]
 			within := 0.015 * float64(z.capacity)
-			var beside []policy.Claim
+			var beside []policy.Sharer
 			if own {
 				beside = through
 			}
@@ -453,19 +453,19 @@ func TestHostsHoldTheContract(t *testing.T) {
 				for _, ideal := range ideals {
 					sum += ideal
 				}
-				through = append(through, policy.Claim{Weight: at.Weight, Min: z.capacity, Demand: policy.Rate(sum)})
+				through = append(through, policy.Sharer{Weight: at.Weight, Min: z.capacity, Demand: policy.Rate(sum)})
 				behind = append(behind, replayed(at.ID, phases[:2])...)
 			}
 			for j, w := range h.workloads {
 				rate := got.rate(d.World.Number[w.name], over)
-				claim := w.zones[i]
+				sharer := w.zones[i]
 				if math.Abs(rate-ideals[j]) > within {
 					t.Fatalf("%s in %q: %.3f Mbit/s, ideal %.3f of %v, at %v\n%s\n%v", w.name, z.link, rate/1e6, ideals[j]/1e6, z.capacity, h.now, &h.text, state)
 				}
 				// A turn is a batch long, and one may have been just before and the
 				// next just after.
 				turn := float64(z.capacity) * time.Duration(linkConfig(state.Link, 1).BulkBatchNs).Seconds() / over.Seconds()
-				if least := math.Min(float64(claim.Min), ideals[j]); rate < 0.98*least-turn {
+				if least := math.Min(float64(sharer.Min), ideals[j]); rate < 0.98*least-turn {
 					t.Fatalf("%s in %q: %.3f Mbit/s is below its min, %.3f\n%s", w.name, z.link, rate/1e6, least/1e6, &h.text)
 				}
 			}

@@ -77,7 +77,7 @@ var spreadings = []spreading{
 }
 
 // drawShardClasses draws 64 classes: a quarter has a min, others have a max.
-func drawShardClasses(draw *rand.Rand, capacity policy.Rate) (classes []plan.Class, claims []policy.Claim) {
+func drawShardClasses(draw *rand.Rand, capacity policy.Rate) (classes []plan.Class, sharers []policy.Sharer) {
 	room := float64(capacity)
 	for i := range 64 {
 		c := plan.Class{ID: plan.ClassID(i + 1), Name: fmt.Sprint("c", i), Weight: uint32(1 + draw.IntN(10)), Discipline: discipline.FIFO}
@@ -88,9 +88,9 @@ func drawShardClasses(draw *rand.Rand, capacity policy.Rate) (classes []plan.Cla
 			c.Max = policy.Rate(float64(capacity) / 64 * (0.3 + draw.Float64()))
 		}
 		classes = append(classes, c)
-		claims = append(claims, policy.Claim{Weight: c.Weight, Min: c.Min, Max: c.Max, Demand: policy.Unlimited})
+		sharers = append(sharers, policy.Sharer{Weight: c.Weight, Min: c.Min, Max: c.Max, Demand: policy.Unlimited})
 	}
-	return classes, claims
+	return classes, sharers
 }
 
 // TestShardsHoldTheContract: 64 classes, whose flows are hashed to shards in bad ways.
@@ -121,8 +121,8 @@ func lengthAt(capacity policy.Rate) int {
 func holdShards(t *testing.T, n int, capacity policy.Rate, how spreading) {
 	length := lengthAt(capacity)
 	draw := rand.New(rand.NewPCG(1, uint64(n)))
-	classes, claims := drawShardClasses(draw, capacity)
-	want := policy.Divide(capacity, claims)
+	classes, sharers := drawShardClasses(draw, capacity)
+	want := policy.Divide(capacity, sharers)
 	s := simulateShards(n, fairLink(capacity), classes...)
 	for i, c := range classes {
 		for flow := range how.flows {
@@ -181,7 +181,7 @@ func TestShardsHoldGroups(t *testing.T) {
 	var branches []twolevel.Branch
 	for g := range 4 {
 		group := plan.Class{ID: plan.ClassID(1 + g), Name: fmt.Sprint("g", g), Weight: uint32(1 + g), Group: true}
-		b := twolevel.Branch{Claim: policy.Claim{Weight: group.Weight}}
+		b := twolevel.Branch{Sharer: policy.Sharer{Weight: group.Weight}}
 		switch g {
 		case 0:
 			group.Min, b.Min = 3e9, 3e9
@@ -195,7 +195,7 @@ func TestShardsHoldGroups(t *testing.T) {
 				c.Min = 800e6
 			}
 			classes = append(classes, c)
-			b.Members = append(b.Members, policy.Claim{Weight: c.Weight, Min: c.Min, Demand: policy.Unlimited})
+			b.Members = append(b.Members, policy.Sharer{Weight: c.Weight, Min: c.Min, Demand: policy.Unlimited})
 		}
 		branches = append(branches, b)
 	}
@@ -229,11 +229,11 @@ func TestShardsHoldWhatIsDrawn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const capacity, over = policy.Rate(1e9), time.Second
 		n := rapid.IntRange(2, 8).Draw(t, "shards")
-		classes, claims, sources := drawClasses(t, capacity)
+		classes, sharers, sources := drawClasses(t, capacity)
 		s := simulateShards(n, fairLink(capacity), classes...)
 		fmt.Fprintln(s, "seed", rapid.Uint32().Draw(t, "seed"))
 		for i, src := range sources {
-			claims[i].Demand = policy.Unlimited
+			sharers[i].Demand = policy.Unlimited
 			for flow := range rapid.IntRange(1, 4).Draw(t, "flows") {
 				s.sendTo(rapid.IntRange(0, n-1).Draw(t, "shard"), traffic{
 					id: src.id, flow: flow, length: frames, window: 2 + int(capacity)/8/1000/frames, delay: 50 * time.Microsecond,
@@ -243,7 +243,7 @@ func TestShardsHoldWhatIsDrawn(t *testing.T) {
 		s.settle()
 		s.run(over)
 		got := s.result(t)[1]
-		want := policy.Divide(capacity, claims)
+		want := policy.Divide(capacity, sharers)
 		for i, c := range classes {
 			rate, ideal := got.rate(c.ID, over), want.Shares[i].Bps
 			if want.Shares[i].Binds == policy.BindMax {
@@ -321,8 +321,8 @@ func TestNewMinBesideFullShards(t *testing.T) {
 func TestSendersMoveBetweenShards(t *testing.T) {
 	const capacity, n, moves = policy.Rate(10e9), 8, 10
 	draw := rand.New(rand.NewPCG(1, n))
-	classes, claims := drawShardClasses(draw, capacity)
-	want := policy.Divide(capacity, claims)
+	classes, sharers := drawShardClasses(draw, capacity)
+	want := policy.Divide(capacity, sharers)
 	s := simulateShards(n, fairLink(capacity), classes...)
 	for i, c := range classes {
 		for flow := range 4 {

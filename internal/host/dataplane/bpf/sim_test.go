@@ -308,7 +308,7 @@ func TestFairHoldsTheContract(t *testing.T) {
 	defer drawing("100", "10000")()
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := policy.Rate(rapid.SampledFrom([]uint64{5e6, 20e6, 100e6, 1e9}).Draw(t, "capacity"))
-		classes, claims, sources := drawClasses(t, capacity)
+		classes, sharers, sources := drawClasses(t, capacity)
 		s := simulate(fairLink(capacity), classes...)
 		for _, src := range sources {
 			s.send(src)
@@ -318,7 +318,7 @@ func TestFairHoldsTheContract(t *testing.T) {
 		over = max(over, 2*time.Second)
 		s.run(over)
 		got := s.result(t)[1]
-		want := policy.Divide(capacity, claims)
+		want := policy.Divide(capacity, sharers)
 		for i, c := range classes {
 			rate := got.rate(c.ID, over)
 			ideal := want.Shares[i].Bps
@@ -350,19 +350,19 @@ func (s *simulation) offItsOwn(c plan.Class, rate, ideal float64, over time.Dura
 }
 
 // drawClasses draws up to 8 classes whose mins fit, and traffic for each.
-func drawClasses(t *rapid.T, capacity policy.Rate) (classes []plan.Class, claims []policy.Claim, sources []traffic) {
+func drawClasses(t *rapid.T, capacity policy.Rate) (classes []plan.Class, sharers []policy.Sharer, sources []traffic) {
 	n := rapid.IntRange(1, 8).Draw(t, "classes")
 	room := float64(capacity)
 	for i := 1; i <= n; i++ {
-		c, claim, src := drawClass(t, plan.ClassID(i), capacity, &room)
-		classes, claims, sources = append(classes, c), append(claims, claim), append(sources, src)
+		c, sharer, src := drawClass(t, plan.ClassID(i), capacity, &room)
+		classes, sharers, sources = append(classes, c), append(sharers, sharer), append(sources, src)
 	}
-	return classes, claims, sources
+	return classes, sharers, sources
 }
 
 // drawClass draws a class, whose min takes something of the room, and its traffic:
 // most take all they can get, some send a steady stream.
-func drawClass(t *rapid.T, id plan.ClassID, capacity policy.Rate, room *float64) (plan.Class, policy.Claim, traffic) {
+func drawClass(t *rapid.T, id plan.ClassID, capacity policy.Rate, room *float64) (plan.Class, policy.Sharer, traffic) {
 	c := plan.Class{ID: id, Name: fmt.Sprint("c", id), Weight: uint32(rapid.IntRange(1, 10).Draw(t, "weight"))}
 	c.Discipline = rapid.SampledFrom([]discipline.Name{discipline.FIFO, discipline.SFQ}).Draw(t, "discipline")
 	if *room > 0 && rapid.IntRange(0, 2).Draw(t, "min?") == 0 {
@@ -373,18 +373,18 @@ func drawClass(t *rapid.T, id plan.ClassID, capacity policy.Rate, room *float64)
 		low := math.Max(float64(c.Min), float64(capacity)*0.02)
 		c.Max = policy.Rate(low + (float64(capacity)-low)*rapid.Float64Range(0, 1).Draw(t, "max"))
 	}
-	claim := policy.Claim{Weight: c.Weight, Min: c.Min, Max: c.Max, Demand: policy.Unlimited}
+	sharer := policy.Sharer{Weight: c.Weight, Min: c.Min, Max: c.Max, Demand: policy.Unlimited}
 	src := traffic{id: c.ID, length: rapid.SampledFrom([]int{200, 1000, frames}).Draw(t, "length")}
 	if rapid.IntRange(0, 3).Draw(t, "steady?") == 0 {
 		demand := float64(capacity) * rapid.Float64Range(0.001, 1.5).Draw(t, "demand")
 		src.interval = time.Duration(float64(src.length*8) / demand * 1e9)
-		claim.Demand = policy.Rate(float64(src.length*8) / src.interval.Seconds())
+		sharer.Demand = policy.Rate(float64(src.length*8) / src.interval.Seconds())
 	} else {
 		// TCP keeps a millisecond of its rate in the queue (small queues).
 		src.window = 2 + int(float64(capacity)*1e-3/8/float64(src.length))
 		src.delay = time.Duration(rapid.IntRange(10, 300).Draw(t, "delay")) * time.Microsecond
 	}
-	return c, claim, src
+	return c, sharer, src
 }
 
 // TestMinOfASmallWindow: a sender whose few packets are gone before its turn is over is back within

@@ -242,7 +242,7 @@ func TestConnectedFollowsAddresses(t *testing.T) {
 	if behind.Moved() {
 		t.Error("the zone has followed")
 	}
-	if !behind.area.Table.Has(netip.MustParseAddr("198.51.100.9")) {
+	if !behind.area.Trie.Has(netip.MustParseAddr("198.51.100.9")) {
 		t.Error("the new network is not in the zone")
 	}
 }

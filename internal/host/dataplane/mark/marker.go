@@ -67,7 +67,7 @@ var (
 )
 
 // bypass is what refuses to workloads without a port to send past the qdisc.
-func (m *Marker) bypass() bypass.Table { return bypass.Table{Conn: m.conn, Opts: m.opts} }
+func (m *Marker) bypass() bypass.Refusals { return bypass.Refusals{Conn: m.conn, Opts: m.opts} }
 
 // port is the hook at ports.
 func (m *Marker) port() hook {

@@ -150,11 +150,11 @@ func (p program) redirection(spec *ebpf.CollectionSpec) error {
 	if p.area == nil {
 		return nil
 	}
-	whose := classifyWeirArea{Entries: uint32(len(p.area.Table))}
+	whose := classifyWeirArea{Entries: uint32(len(p.area.Trie))}
 	if p.area.Bare {
 		whose.Bare = 1
 	}
-	cut(table, p.area.Table)
+	cut(table, p.area.Trie)
 	if err := spec.Variables[classifyVarWeirWhose].Set(whose); err != nil {
 		return fmt.Errorf("set whose packets the marking program redirects: %w", err)
 	}

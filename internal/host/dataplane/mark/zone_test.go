@@ -111,7 +111,7 @@ func TestKernelFindsZone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := area.Table.Has(own)
+			want := area.Trie.Has(own)
 			if want != (verdict == taken) || verdict != taken && verdict != left {
 				t.Fatalf("%s: %s behind %d tags: verdict %d, and the table says %v", name, own, tags, int32(verdict), want)
 			}

@@ -43,7 +43,7 @@ type Backend struct {
 
 // classState is what has to be known about a class between two samples.
 type classState struct {
-	claim    policy.Claim
+	sharer   policy.Sharer
 	estimate estimate
 	learned  history     // what it is to send in the present interval, see correct
 	allowed  policy.Rate // what it may send in the present interval at least
@@ -104,7 +104,7 @@ func workloads(s plan.State) []plan.Class {
 // and until then no class is kept waiting.
 func newClassState(class plan.Class) *classState {
 	return &classState{
-		claim:    policy.Claim{Weight: class.Weight, Min: class.Min, Max: class.Ceiling(), Demand: policy.Unlimited},
+		sharer:   policy.Sharer{Weight: class.Weight, Min: class.Min, Max: class.Ceiling(), Demand: policy.Unlimited},
 		estimate: estimate{demand: policy.Unlimited},
 	}
 }

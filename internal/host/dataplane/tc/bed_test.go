@@ -141,13 +141,13 @@ func (b *bed) rates(backend *Backend, settle, window time.Duration) map[plan.Cla
 
 // ideal is what the contract gives classes that take all they can get, in Mbit/s.
 func ideal(s plan.State, active ...plan.ClassID) map[plan.ClassID]float64 {
-	var claims []policy.Claim
+	var sharers []policy.Sharer
 	for _, id := range active {
 		c, _ := s.Class(id)
-		claims = append(claims, policy.Claim{Weight: c.Weight, Min: c.Min, Max: c.Max, Demand: policy.Unlimited})
+		sharers = append(sharers, policy.Sharer{Weight: c.Weight, Min: c.Min, Max: c.Max, Demand: policy.Unlimited})
 	}
 	out := make(map[plan.ClassID]float64)
-	for i, share := range policy.Divide(s.Link.Capacity, claims).Shares {
+	for i, share := range policy.Divide(s.Link.Capacity, sharers).Shares {
 		out[active[i]] = share.Bps / 1e6
 	}
 	return out

@@ -16,7 +16,7 @@ func (b *Backend) Pace(_ context.Context, want plan.State) error {
 	b.want = want
 	for _, class := range workloads(want) {
 		if known := b.classes[class.ID]; known != nil {
-			known.claim.Max = class.Ceiling()
+			known.sharer.Max = class.Ceiling()
 		}
 	}
 	return nil

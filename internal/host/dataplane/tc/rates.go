@@ -141,13 +141,13 @@ func (h history) forShare(share policy.Rate) float64 {
 }
 
 // grants divides a link. The rates never add up to more than the capacity.
-// learned has one entry per claim.
-func grants(capacity policy.Rate, claims []policy.Claim, learned []history) []grant {
-	standby := standbyRate(capacity, claims)
-	division := policy.Divide(capacity, claims)
-	out := make([]grant, len(claims))
-	lower := make([]float64, len(claims))
-	for i, c := range claims {
+// learned has one entry per sharer.
+func grants(capacity policy.Rate, sharers []policy.Sharer, learned []history) []grant {
+	standby := standbyRate(capacity, sharers)
+	division := policy.Divide(capacity, sharers)
+	out := make([]grant, len(sharers))
+	lower := make([]float64, len(sharers))
+	for i, c := range sharers {
 		out[i].ceil = capacity
 		if c.Max != 0 {
 			out[i].ceil = min(c.Max, capacity)
@@ -155,7 +155,7 @@ func grants(capacity policy.Rate, claims []policy.Claim, learned []history) []gr
 		out[i].share = policy.Rate(division.Shares[i].Bps)
 		lower[i] = float64(min(max(c.Min, standby), out[i].ceil))
 	}
-	aims := make([]float64, len(claims))
+	aims := make([]float64, len(sharers))
 	for i, s := range division.Shares {
 		aims[i] = s.Bps
 	}
@@ -205,13 +205,13 @@ func fit(capacity float64, lower, aims []float64) []float64 {
 
 // standbyRate is what each class may send at any time without being asked. It is
 // taken from what the mins leave.
-func standbyRate(capacity policy.Rate, claims []policy.Claim) policy.Rate {
+func standbyRate(capacity policy.Rate, sharers []policy.Sharer) policy.Rate {
 	free := capacity
-	for _, c := range claims {
+	for _, c := range sharers {
 		free -= min(c.Min, free)
 	}
 	total := min(capacity/standbyTotal, free)
-	return min(capacity/standbyPart, total/policy.Rate(max(len(claims), 1)))
+	return min(capacity/standbyPart, total/policy.Rate(max(len(sharers), 1)))
 }
 
 // quanta divide the bandwidth that is lent in the proportion of what each class is to

@@ -26,42 +26,42 @@ func told(list []grant) string {
 
 func TestGrants(t *testing.T) {
 	for _, tt := range []struct {
-		name   string
-		claims []policy.Claim
-		want   string
+		name    string
+		sharers []policy.Sharer
+		want    string
 	}{
-		{"all active: the shares are the rates", []policy.Claim{
+		{"all active: the shares are the rates", []policy.Sharer{
 			{Weight: 1, Demand: takes}, {Weight: 2, Demand: takes}, {Weight: 3, Demand: takes},
 		}, "16666/100000 q1.0  33333/100000 q2.0  50000/100000 q3.1  "},
-		{"floors: the fifth gets what is left, not a part of it", []policy.Claim{
+		{"floors: the fifth gets what is left, not a part of it", []policy.Sharer{
 			{Weight: 1, Min: 30 * mbit, Demand: takes}, {Weight: 2, Min: 20 * mbit, Demand: takes},
 			{Weight: 3, Min: 15 * mbit, Demand: takes}, {Weight: 4, Min: 15 * mbit, Demand: takes},
 			{Weight: 5, Demand: takes},
 		}, "30000/100000 q1.0  20000/100000 q1.0  15000/100000 q1.0  15555/100000 q1.0  19444/100000 q16.0  "},
-		{"max is ceil", []policy.Claim{
+		{"max is ceil", []policy.Sharer{
 			{Weight: 1, Max: 10 * mbit, Demand: takes}, {Weight: 1, Demand: takes},
 		}, "10000/10000 q1.0  90000/100000 q9.4  "},
-		{"the idle keep a standby", []policy.Claim{
+		{"the idle keep a standby", []policy.Sharer{
 			{Weight: 1}, {Weight: 1, Demand: takes},
 		}, "500/100000 q1.0  99500/100000 q1.0  "},
-		{"the idle keep their min, and the others borrow it", []policy.Claim{
+		{"the idle keep their min, and the others borrow it", []policy.Sharer{
 			{Weight: 1, Min: 40 * mbit}, {Weight: 1, Demand: takes}, {Weight: 3, Demand: takes},
 		}, "40000/100000 q1.0  15101/100000 q1.0  44898/100000 q3.0  "},
-		{"who wants less gets less", []policy.Claim{
+		{"who wants less gets less", []policy.Sharer{
 			{Weight: 1, Demand: 10 * mbit}, {Weight: 1, Demand: takes},
 		}, "10000/100000 q1.0  90000/100000 q9.4  "},
-		{"the link shrank below the mins", []policy.Claim{
+		{"the link shrank below the mins", []policy.Sharer{
 			{Weight: 1, Min: 150 * mbit, Demand: takes}, {Weight: 1, Min: 50 * mbit, Demand: takes},
 		}, "66666/100000 q1.0  33333/100000 q1.0  "},
-		{"a min that binds is not lent to, but has its turns", []policy.Claim{
+		{"a min that binds is not lent to, but has its turns", []policy.Sharer{
 			{Weight: 1, Demand: takes}, {Weight: 9, Demand: takes}, {Weight: 1, Min: 30 * mbit, Demand: takes}, {Weight: 1, Min: 40 * mbit},
 		}, "3231/100000 q1.7  26768/100000 q16.0  30000/100000 q1.0  40000/100000 q1.0  "},
-		{"no turn is longer than 16 ms", []policy.Claim{
+		{"no turn is longer than 16 ms", []policy.Sharer{
 			{Weight: 1, Demand: takes}, {Weight: 96, Demand: takes},
 		}, "1030/100000 q1.0  98969/100000 q16.0  "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := told(grants(100*mbit, tt.claims, make([]history, len(tt.claims)))); got != tt.want {
+			if got := told(grants(100*mbit, tt.sharers, make([]history, len(tt.sharers)))); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
@@ -74,10 +74,10 @@ func TestGrantsProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := policy.Rate(rapid.Uint64Range(100e3, 100e9).Draw(t, "capacity"))
 		n := rapid.IntRange(1, 50).Draw(t, "classes")
-		claims, learned := make([]policy.Claim, n), make([]history, n)
+		sharers, learned := make([]policy.Sharer, n), make([]history, n)
 		free := capacity
-		for i := range claims {
-			c := policy.Claim{Weight: rapid.Uint32Range(1, policy.MaxWeight).Draw(t, "weight")}
+		for i := range sharers {
+			c := policy.Sharer{Weight: rapid.Uint32Range(1, policy.MaxWeight).Draw(t, "weight")}
 			if rapid.Bool().Draw(t, "has min") {
 				c.Min = policy.Rate(rapid.Uint64Range(0, uint64(free)/2).Draw(t, "min"))
 				free -= c.Min
@@ -86,18 +86,18 @@ func TestGrantsProperties(t *testing.T) {
 				c.Max = max(c.Min, 1000) + policy.Rate(rapid.Uint64Range(0, uint64(capacity)).Draw(t, "max"))
 			}
 			c.Demand = rapid.SampledFrom([]policy.Rate{0, capacity / 100, capacity / 3, takes}).Draw(t, "demand")
-			claims[i] = c
+			sharers[i] = c
 			share := rapid.Uint64Range(0, uint64(capacity)).Draw(t, "former share")
 			learned[i] = history{policy.Rate(share), rapid.Float64Range(-1, 1).Draw(t, "bias") * float64(share)}
 		}
 		var sum policy.Rate
-		for i, g := range grants(capacity, claims, learned) {
+		for i, g := range grants(capacity, sharers, learned) {
 			sum += g.rate
 			if g.rate > max(g.ceil, 8) {
 				t.Errorf("class %d: rate %d above ceil %d", i, g.rate, g.ceil)
 			}
-			if g.rate+1 < claims[i].Min {
-				t.Errorf("class %d: rate %d below its min %d", i, g.rate, claims[i].Min)
+			if g.rate+1 < sharers[i].Min {
+				t.Errorf("class %d: rate %d below its min %d", i, g.rate, sharers[i].Min)
 			}
 			if turn := float64(g.quantum) * 8 / float64(capacity); g.quantum > device.GSOLimit(capacity) && turn > longestTurn {
 				t.Errorf("class %d: quantum %d", i, g.quantum)
@@ -148,18 +148,18 @@ func TestEstimate(t *testing.T) {
 // leave) is put right by the correction within a second, but for the limit of what
 // a rate can do.
 func TestCorrectionConverges(t *testing.T) {
-	claims := []policy.Claim{
+	sharers := []policy.Sharer{
 		{Weight: 1, Demand: takes}, {Weight: 1, Demand: takes}, {Weight: 1, Min: 30 * mbit},
 	}
 	learned := make([]history, 3)
 	var first, second policy.Rate
 	for range 8 { // intervals of 200 ms
-		list := grants(100*mbit, claims, learned)
+		list := grants(100*mbit, sharers, learned)
 		lent := 100*mbit - list[0].rate - list[1].rate
 		first, second = list[0].rate+lent, list[1].rate
 		for i, rate := range []policy.Rate{first, second, 0} {
 			learned[i] = history{list[i].share, list[i].bias}
-			learned[i].bias = correct(learned[i], claims[i].Demand, sent(rate, uint64(rate)))
+			learned[i].bias = correct(learned[i], sharers[i].Demand, sent(rate, uint64(rate)))
 		}
 	}
 	if first < 48*mbit || first > 54*mbit {

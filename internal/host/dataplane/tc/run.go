@@ -93,8 +93,8 @@ func (b *Backend) learn(have map[uint32]htbClass, now time.Time) {
 		if known.seen && class.sent >= known.sent {
 			s := sample{sent: class.sent - known.sent, waiting: uint64(class.waiting), over: over}
 			known.estimate = known.estimate.next(s, known.allowed)
-			known.claim.Demand = known.estimate.demand
-			known.learned.bias = correct(known.learned, known.claim.Demand, s)
+			known.sharer.Demand = known.estimate.demand
+			known.learned.bias = correct(known.learned, known.sharer.Demand, s)
 			known.waits = known.waits.next(known.waiting, class.packets-known.packets, s)
 		}
 		known.sent, known.packets, known.waiting, known.seen = class.sent, class.packets, uint64(class.waiting), true
@@ -137,14 +137,14 @@ func (b *Backend) changes(dev device.Device, have map[uint32]htbClass, worth whe
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	claims, learned := make([]policy.Claim, len(ids)), make([]history, len(ids))
+	sharers, learned := make([]policy.Sharer, len(ids)), make([]history, len(ids))
 	for i, id := range ids {
-		claims[i], learned[i] = b.classes[id].claim, b.classes[id].learned
+		sharers[i], learned[i] = b.classes[id].sharer, b.classes[id].learned
 	}
 	capacity := b.want.Link.Capacity
 	var list []rateChange
 	any := false
-	for i, g := range grants(capacity, claims, learned) {
+	for i, g := range grants(capacity, sharers, learned) {
 		known := b.classes[ids[i]]
 		known.learned, known.allowed = history{g.share, g.bias}, max(g.share, g.rate)
 		change := rateChange{ids[i], have[classMinor(ids[i])].settings, settingsOf(g, b.want.Link.Framing, dev)}

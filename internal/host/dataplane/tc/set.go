@@ -147,7 +147,7 @@ func (b *Backend) follow(have map[uint32]htbClass) {
 			b.classes[class.ID] = newClassState(class)
 			continue
 		}
-		known.claim.Weight, known.claim.Min, known.claim.Max = class.Weight, class.Min, class.Ceiling()
+		known.sharer.Weight, known.sharer.Min, known.sharer.Max = class.Weight, class.Min, class.Ceiling()
 	}
 	for minor := range have {
 		// Left by an earlier process that could not remember them.
@@ -164,7 +164,7 @@ func (b *Backend) follow(have map[uint32]htbClass) {
 		case !present:
 			b.left(id, htbClass{}, false)
 		default:
-			known.claim.Min = 0 // perhaps given to others just now
+			known.sharer.Min = 0 // perhaps given to others just now
 			known.drainUntil = time.Now().Add(drainTime)
 		}
 	}

@@ -33,8 +33,8 @@ import (
 	"weir/internal/host/discover"
 )
 
-// Table knows the devices of the host, as discover.Links does.
-type Table interface {
+// DeviceTable knows the devices of the host, as discover.Links does.
+type DeviceTable interface {
 	// Named returns the name of the device with an index, and whether there is one.
 	Named(ifindex int) (name string, there bool)
 	// Watch returns a channel that gets a value after devices have changed, and a function
@@ -44,7 +44,7 @@ type Table interface {
 
 // Ports knows to which workload each device belongs.
 type Ports struct {
-	table Table
+	table DeviceTable
 
 	mu      sync.Mutex
 	sources []*source
@@ -59,7 +59,7 @@ type owner struct {
 }
 
 // New returns a Ports that knows of no device.
-func New(table Table) *Ports { return &Ports{table: table, owners: map[int]*owner{}} }
+func New(table DeviceTable) *Ports { return &Ports{table: table, owners: map[int]*owner{}} }
 
 // take notes what a source finds now. Of two workloads that have the same device, the one
 // that had it before keeps it. It returns the sources that lose a held device.

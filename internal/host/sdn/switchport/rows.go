@@ -137,7 +137,7 @@ func decode(p ovsdb.Port) (Port, error) {
 	if port.Policy.Discipline.HasQueues() { // others find their queues themselves
 		port.Policy.Queues = list
 	}
-	_, err = port.Policy.Claim(port.Bandwidth)
+	_, err = port.Policy.Sharer(port.Bandwidth)
 	return port, inRows(err, port.Policy.Queues)
 }
 

@@ -50,8 +50,8 @@ func Of(before, after decide.Decision, key string) Difference {
 	return between(before.ByKey()[key], after.ByKey()[key])
 }
 
-// between returns how two verdicts differ, zero if they do not. Either may be nil.
-func between(was, is *decide.Verdict) Difference {
+// between returns how two rulings differ, zero if they do not. Either may be nil.
+func between(was, is *decide.Ruling) Difference {
 	if was == nil && is == nil || was != nil && is != nil && was.Kind == is.Kind && reflect.DeepEqual(was.Policy, is.Policy) {
 		return Difference{} // found without the fields of either, since of many few differ
 	}
@@ -66,7 +66,7 @@ func between(was, is *decide.Verdict) Difference {
 }
 
 // labelled reports whether labels decide something of the policy. v may be nil.
-func labelled(v *decide.Verdict) bool {
+func labelled(v *decide.Ruling) bool {
 	if v == nil {
 		return false
 	}
@@ -78,9 +78,9 @@ func labelled(v *decide.Verdict) bool {
 	return false
 }
 
-// fieldsOf returns the fields of a verdict's policy that say something, as the API has them.
+// fieldsOf returns the fields of a ruling's policy that say something, as the API has them.
 // The workload that stands for Weir's own traffic has none, and neither has nil.
-func fieldsOf(v *decide.Verdict) map[string]any {
+func fieldsOf(v *decide.Ruling) map[string]any {
 	fields := map[string]any{}
 	if v == nil || v.Kind == workload.KindOwn {
 		return fields

@@ -41,7 +41,7 @@ func Names(d decide.Decision) []string {
 // Fields returns the fields that a configuration changes and that have no effect, since they
 // were set at run time: "web: max".
 func Fields(d decide.Decision, next config.Config) (list []string) {
-	for _, v := range d.Verdicts {
+	for _, v := range d.Rulings {
 		was, is := d.World.Config.LayerFor(v.Name), next.LayerFor(v.Name)
 		if fields := hidden(d.World.Set[v.Key], was, is); len(fields) > 0 {
 			list = append(list, v.Name+": "+strings.Join(fields, ", "))

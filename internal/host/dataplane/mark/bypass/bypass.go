@@ -43,14 +43,14 @@ const (
 // mu keeps the Markers of several links from making the pins at once.
 var mu sync.Mutex
 
-// Table is the table of cgroups and the programs of a network namespace.
-type Table struct {
+// Refusals is the table of cgroups and the programs of a network namespace.
+type Refusals struct {
 	Conn *device.Conn
 	Opts dataplane.Options
 }
 
 // dir is the folder of the pins.
-func (b Table) dir() (string, error) { return b.Conn.PinDir(b.Opts, Folder) }
+func (b Refusals) dir() (string, error) { return b.Conn.PinDir(b.Opts, Folder) }
 
 // How a cgroup is in the table: values of bpf/marking/bypass.bpf.c.
 const (
@@ -60,7 +60,7 @@ const (
 
 // Bind refuses the options to processes of a cgroup. It does nothing where the kernel
 // cannot: Gaps says so.
-func (b Table) Bind(id uint64) error {
+func (b Refusals) Bind(id uint64) error {
 	return b.withBound(func(bound *ebpf.Map) error {
 		err := bound.Put(id, Known)
 		for range 3 { // a container that makes cgroups may be faster once
@@ -94,10 +94,10 @@ func forgetBorn(bound *ebpf.Map) error {
 }
 
 // Stand has the kernel ask the table, so that a container is in it from its beginning on.
-func (b Table) Stand() error { return b.withBound(func(*ebpf.Map) error { return nil }) }
+func (b Refusals) Stand() error { return b.withBound(func(*ebpf.Map) error { return nil }) }
 
 // withBound does something with the table, and has the kernel ask it.
-func (b Table) withBound(do func(bound *ebpf.Map) error) error {
+func (b Refusals) withBound(do func(bound *ebpf.Map) error) error {
 	if Unsupported() != nil {
 		return nil
 	}
@@ -137,7 +137,7 @@ func openBound(dir string) (*ebpf.Map, error) {
 }
 
 // refuse has the programs of this build ask and fill the table, and ends those of others.
-func (b Table) refuse(dir string, bound *ebpf.Map) error {
+func (b Refusals) refuse(dir string, bound *ebpf.Map) error {
 	missing := slices.DeleteFunc(slices.Clone(refusalNames()), func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))
 		return err == nil
@@ -226,12 +226,12 @@ var Unsupported = sync.OnceValue(func() error {
 })
 
 // Unbind no longer refuses a cgroup anything.
-func (b Table) Unbind(id uint64) error {
+func (b Refusals) Unbind(id uint64) error {
 	return b.Keep(func(other uint64, _ uint8) bool { return other != id })
 }
 
 // Keep takes cgroups out of the table.
-func (b Table) Keep(keep func(id uint64, how uint8) bool) error {
+func (b Refusals) Keep(keep func(id uint64, how uint8) bool) error {
 	mu.Lock()
 	defer mu.Unlock()
 	dir, err := b.dir()
@@ -262,7 +262,7 @@ func (b Table) Keep(keep func(id uint64, how uint8) bool) error {
 }
 
 // End takes the programs and the table off.
-func (b Table) End() error {
+func (b Refusals) End() error {
 	mu.Lock()
 	defer mu.Unlock()
 	dir, err := b.dir()
@@ -277,7 +277,7 @@ func (b Table) End() error {
 }
 
 // IDs returns the cgroups of the table, and how each is in it.
-func (b Table) IDs() (all map[uint64]uint8, err error) {
+func (b Refusals) IDs() (all map[uint64]uint8, err error) {
 	err = b.withBound(func(bound *ebpf.Map) error {
 		all, err = boundIDs(bound)
 		return err
@@ -298,7 +298,7 @@ func boundIDs(bound *ebpf.Map) (map[uint64]uint8, error) {
 }
 
 // IsBound says whether the options are refused to a cgroup, or cannot be on this kernel.
-func (b Table) IsBound(id uint64) (bool, error) {
+func (b Refusals) IsBound(id uint64) (bool, error) {
 	if Unsupported() != nil {
 		return true, nil
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Holds reports whether the cgroup at a path may not send past the qdisc; true of one that is gone.
-func (t Table) Holds(path string) (bool, error) {
+func (b Refusals) Holds(path string) (bool, error) {
 	folder, err := group.Open(path)
 	if errors.Is(err, dataplane.ErrNoDevice) {
 		return true, nil
@@ -19,5 +19,5 @@ func (t Table) Holds(path string) (bool, error) {
 		return false, err
 	}
 	defer folder.Close()
-	return t.IsBound(folder.ID)
+	return b.IsBound(folder.ID)
 }

@@ -70,7 +70,7 @@ var hooks = []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress}
 // Revision returns a number that changes with the programs at a device.
 func Revision(ifindex int) (sum uint64) {
 	for _, hook := range hooks {
-		sum = sum<<32 + StateAt(ifindex, hook).revision
+		sum = sum<<32 + FingerprintAt(ifindex, hook).revision
 	}
 	return sum
 }
@@ -84,23 +84,23 @@ type query struct {
 	revision                          uint64
 }
 
-// State is another value after each change of the programs at a hook; the zero value = there are
-// none.
-type State struct {
+// Fingerprint is another value after each change of the programs at a hook; the zero value = there
+// are none.
+type Fingerprint struct {
 	revision uint64    // the kernel's number, which begins anew when the last program goes
 	first    [4]uint32 // the ids of the first programs, of which no two are the same
 }
 
-// StateAt returns the State of a hook of a device. It asks for that alone, so that it can be had of
-// many devices every second.
-func StateAt(ifindex int, hook ebpf.AttachType) (s State) {
-	q := query{ifindex: uint32(ifindex), hook: uint32(hook), programs: uint64(uintptr(unsafe.Pointer(&s.first))), count: uint32(len(s.first))}
+// FingerprintAt returns the fingerprint of a hook of a device. It asks for that alone, so that it
+// can be had of many devices every second.
+func FingerprintAt(ifindex int, hook ebpf.AttachType) (f Fingerprint) {
+	q := query{ifindex: uint32(ifindex), hook: uint32(hook), programs: uint64(uintptr(unsafe.Pointer(&f.first))), count: uint32(len(f.first))}
 	_, _, err := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_QUERY, uintptr(unsafe.Pointer(&q)), unsafe.Sizeof(q))
 	if err != 0 && err != unix.ENOSPC || q.count == 0 { // ENOSPC: there are more
-		return State{}
+		return Fingerprint{}
 	}
-	s.revision = q.revision
-	return s
+	f.revision = q.revision
+	return f
 }
 
 // of returns the name of a program; that of one that was unloaded since is none of others.

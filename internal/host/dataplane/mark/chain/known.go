@@ -5,7 +5,7 @@ package chain
 import "github.com/cilium/ebpf"
 
 // Known is what was read of hooks, each for as long as its programs are as they were: a link that
-// ends, another program in it, and one of another owner before it are new States.
+// ends, another program in it, and one of another owner before it are new fingerprints.
 type Known[T any] map[place]known[T]
 
 type place struct {
@@ -14,8 +14,8 @@ type place struct {
 }
 
 type known[T any] struct {
-	state State
-	value T
+	programs Fingerprint
+	value    T
 }
 
 // Get returns what read does, or did when the programs were as they are.
@@ -23,14 +23,14 @@ func (k Known[T]) Get(ifindex int, hook ebpf.AttachType, what string, read func(
 	if hook == ebpf.AttachNone {
 		return read()
 	}
-	at, state := place{ifindex, what}, StateAt(ifindex, hook)
-	if before, ok := k[at]; ok && state != (State{}) && before.state == state {
+	at, programs := place{ifindex, what}, FingerprintAt(ifindex, hook)
+	if before, ok := k[at]; ok && programs != (Fingerprint{}) && before.programs == programs {
 		return before.value, nil
 	}
 	value, err := read()
 	delete(k, at)
 	if err == nil && len(k) < mostKnown {
-		k[at] = known[T]{state, value}
+		k[at] = known[T]{programs, value}
 	}
 	return value, err
 }

@@ -16,7 +16,7 @@ import (
 	"weir/internal/core/policy/quota"
 )
 
-// Op says what a Change does.
+// Op says what an Edit does.
 type Op string
 
 // The operations.
@@ -32,9 +32,9 @@ const (
 	RemovePort  Op = "remove port"
 )
 
-// Change is one step from one State to another. It holds the objects that Op
+// Edit is one step from one State to another. It holds the objects that Op
 // names: the old one unless it is added, the new one unless it is removed.
-type Change struct {
+type Edit struct {
 	Op                 Op
 	OldLink, NewLink   *Link
 	OldClass, NewClass *Class
@@ -43,28 +43,28 @@ type Change struct {
 }
 
 // String returns the change in words for people: "add web: weight 3, min 20 Mbit/s".
-func (c Change) String() string { return c.Text }
+func (e Edit) String() string { return e.Text }
 
-func linkChange(from, to Link) Change {
+func linkEdit(from, to Link) Edit {
 	switch {
 	case from == Link{}:
-		return Change{Op: AddLink, NewLink: &to, Text: fmt.Sprintf("add link %s: %s", to.Name(), listed(to.facts()))}
+		return Edit{Op: AddLink, NewLink: &to, Text: fmt.Sprintf("add link %s: %s", to.Name(), listed(to.facts()))}
 	case to == Link{}:
-		return Change{Op: RemoveLink, OldLink: &from, Text: "remove link " + from.Name()}
+		return Edit{Op: RemoveLink, OldLink: &from, Text: "remove link " + from.Name()}
 	}
-	return Change{Op: SetLink, OldLink: &from, NewLink: &to, Text: fmt.Sprintf("link %s: %s", from.Name(), differing(from.facts(), to.facts()))}
+	return Edit{Op: SetLink, OldLink: &from, NewLink: &to, Text: fmt.Sprintf("link %s: %s", from.Name(), differing(from.facts(), to.facts()))}
 }
 
-func addClass(c Class, in State) Change {
-	return Change{Op: AddClass, NewClass: &c, Text: fmt.Sprintf("add %s: %s", c.label(), listed(c.facts(in)))}
+func addClass(c Class, in State) Edit {
+	return Edit{Op: AddClass, NewClass: &c, Text: fmt.Sprintf("add %s: %s", c.label(), listed(c.facts(in)))}
 }
 
-func setClass(from, to Class, have, want State) Change {
+func setClass(from, to Class, have, want State) Edit {
 	before, after := from.facts(have, want), to.facts(want, have)
 	if from.Parent != to.Parent {
 		tellGroupsApart(before, after, from.Parent, to.Parent)
 	}
-	return Change{Op: SetClass, OldClass: &from, NewClass: &to, Text: fmt.Sprintf("%s: %s", from.label(), differing(before, after))}
+	return Edit{Op: SetClass, OldClass: &from, NewClass: &to, Text: fmt.Sprintf("%s: %s", from.label(), differing(before, after))}
 }
 
 // tellGroupsApart adds the numbers of two groups to their names in the facts of a class that
@@ -77,15 +77,15 @@ func tellGroupsApart(before, after []fact, from, to ClassID) {
 	}
 }
 
-func removeClass(c Class) Change {
-	return Change{Op: RemoveClass, OldClass: &c, Text: "remove " + c.label()}
+func removeClass(c Class) Edit {
+	return Edit{Op: RemoveClass, OldClass: &c, Text: "remove " + c.label()}
 }
 
-func addPort(p Port, in State) Change {
-	return Change{Op: AddPort, NewPort: &p, Text: fmt.Sprintf("%s -> %s", p.label(), in.label(p.Class))}
+func addPort(p Port, in State) Edit {
+	return Edit{Op: AddPort, NewPort: &p, Text: fmt.Sprintf("%s -> %s", p.label(), in.label(p.Class))}
 }
 
-func setPort(from, to Port, have, want State) Change {
+func setPort(from, to Port, have, want State) Edit {
 	text := fmt.Sprintf("%s: %s -> %s", to.label(), have.label(from.Class), want.label(to.Class))
 	switch {
 	case from.Class == to.Class:
@@ -93,11 +93,11 @@ func setPort(from, to Port, have, want State) Change {
 	case from.Device != to.Device:
 		text += fmt.Sprintf(", was called %s", from.Device)
 	}
-	return Change{Op: SetPort, OldPort: &from, NewPort: &to, Text: text}
+	return Edit{Op: SetPort, OldPort: &from, NewPort: &to, Text: text}
 }
 
-func removePort(p Port, in State) Change {
-	return Change{Op: RemovePort, OldPort: &p, Text: fmt.Sprintf("remove %s of %s", p.label(), in.label(p.Class))}
+func removePort(p Port, in State) Edit {
+	return Edit{Op: RemovePort, OldPort: &p, Text: fmt.Sprintf("remove %s of %s", p.label(), in.label(p.Class))}
 }
 
 // label returns the name that people call the class by: "web", "group office". Only a

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Table says which addresses are in an area, as the kernel reads it: chunks of 256 entries. An
+// Trie says which addresses are in an area, as the kernel reads it: chunks of 256 entries. An
 // entry is 0 (not in the area), 1 (in it), or the number of the chunk that decides by the next
 // byte of the address.
 //
@@ -19,7 +19,7 @@ import (
 //
 // A chunk that another one is equal to is not stored twice, so 10,000 addresses have no 10,000
 // chunks at the end.
-type Table []uint16
+type Trie []uint16
 
 // Where the two trees begin, and how many chunks an entry can name.
 const (
@@ -29,9 +29,9 @@ const (
 	mostChunk = 1<<16 - 1
 )
 
-// Compile makes the table of an area. connected are the networks of the device. ok is false if
+// Compile makes the trie of an area. connected are the networks of the device. ok is false if
 // there are so many prefixes that entries cannot number the chunks.
-func (a Area) Compile(connected []netip.Prefix) (t Table, ok bool) {
+func (a Area) Compile(connected []netip.Prefix) (t Trie, ok bool) {
 	type entry struct {
 		prefix netip.Prefix
 		in     bool
@@ -61,13 +61,13 @@ func (a Area) Compile(connected []netip.Prefix) (t Table, ok bool) {
 			six.add(e.prefix, e.in)
 		}
 	}
-	w := writer{table: make(Table, roots*Chunk), known: map[[Chunk]uint16]uint16{}}
+	w := writer{trie: make(Trie, roots*Chunk), known: map[[Chunk]uint16]uint16{}}
 	for i, tree := range []tree{four, six} {
 		for j, c := range tree {
-			w.table[i*RootIPv6+j] = w.write(c)
+			w.trie[i*RootIPv6+j] = w.write(c)
 		}
 	}
-	return w.table, !w.full
+	return w.trie, !w.full
 }
 
 // tree decides by the first two bytes of an address.
@@ -110,7 +110,7 @@ func (t tree) add(p netip.Prefix, in bool) {
 
 // writer numbers the chunks of trees.
 type writer struct {
-	table Table
+	trie  Trie
 	known map[[Chunk]uint16]uint16
 	full  bool
 }
@@ -132,12 +132,12 @@ func (w *writer) write(c cell) uint16 {
 	if ok {
 		return number
 	}
-	if w.full = w.full || len(w.table)/Chunk > mostChunk; w.full {
+	if w.full = w.full || len(w.trie)/Chunk > mostChunk; w.full {
 		return 0
 	}
-	number = uint16(len(w.table) / Chunk)
+	number = uint16(len(w.trie) / Chunk)
 	w.known[chunk] = number
-	w.table = append(w.table, chunk[:]...)
+	w.trie = append(w.trie, chunk[:]...)
 	return number
 }
 
@@ -149,7 +149,7 @@ func leaf(in bool) uint16 {
 }
 
 // Has looks an address up, as the kernel does.
-func (t Table) Has(addr netip.Addr) bool {
+func (t Trie) Has(addr netip.Addr) bool {
 	bytes, at := addr.AsSlice(), 0
 	if addr.Is6() {
 		at = RootIPv6

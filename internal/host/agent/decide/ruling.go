@@ -22,8 +22,8 @@ import (
 	"weir/internal/host/discover"
 )
 
-// Verdict is what was decided about one workload or group.
-type Verdict struct {
+// Ruling is what was decided about one workload or group.
+type Ruling struct {
 	discover.Workload
 	Policy   policy.Policy     // in force at World.Now
 	Until    time.Time         // when what is in force changes because of the time; zero = never
@@ -54,7 +54,7 @@ type Verdict struct {
 // promised returns the workload's policy on a link, without a group where the link's
 // backend has none, and without the goodput of queues where none is measured. The rest of what a
 // backend lacks stays: it costs nothing, and queues mark packets with their DSCP all the same.
-func (v *Verdict) promised(link plan.Link) policy.Policy {
+func (v *Ruling) promised(link plan.Link) policy.Policy {
 	p := v.policyOn(link)
 	p.When = nil // what it says of other times is planned for those times
 	if v.abilities[link.Name()].NoGroups {
@@ -64,13 +64,13 @@ func (v *Verdict) promised(link plan.Link) policy.Policy {
 }
 
 // policyOn returns the workload's policy in the direction of a link, and in its zone.
-func (v *Verdict) policyOn(link plan.Link) policy.Policy {
+func (v *Ruling) policyOn(link plan.Link) policy.Policy {
 	return v.policyIn(link).InZone(link.Part, link.Aside)
 }
 
 // policyIn returns the workload's policy in the direction of a link. The workload is in the
 // same group in both directions.
-func (v *Verdict) policyIn(link plan.Link) policy.Policy {
+func (v *Ruling) policyIn(link plan.Link) policy.Policy {
 	if link.Direction != policy.Ingress {
 		return v.Policy.In(policy.Egress)
 	}
@@ -84,7 +84,7 @@ func (v *Verdict) policyIn(link plan.Link) policy.Policy {
 }
 
 // conclude fills in the state and the note, when all else is known.
-func (v *Verdict) conclude() {
+func (v *Ruling) conclude() {
 	v.State = workload.StateActive
 	switch {
 	case !v.Steered:
@@ -145,7 +145,7 @@ func reason(err error) string {
 
 // OwnWarnings returns the warnings that are not about the configuration's queues: those are
 // among the configuration's own warnings.
-func (v Verdict) OwnWarnings() []string {
+func (v Ruling) OwnWarnings() []string {
 	if v.Origin["queues"] == OriginConfig {
 		return nil
 	}
@@ -153,7 +153,7 @@ func (v Verdict) OwnWarnings() []string {
 }
 
 // Faults returns sentences about what a link does not hold of the policy.
-func (v Verdict) Faults(link string) []string {
+func (v Ruling) Faults(link string) []string {
 	var text []string
 	for _, err := range v.Refusals[link] {
 		text = append(text, sentence(reason(err))+".")
@@ -164,7 +164,7 @@ func (v Verdict) Faults(link string) []string {
 
 // groupless counts the links on which the workload is refused its group, or the
 // group itself.
-func (v Verdict) groupless() int {
+func (v Ruling) groupless() int {
 	n := 0
 	for link := range v.Refusals {
 		if v.groupRefused(link) {
@@ -176,7 +176,7 @@ func (v Verdict) groupless() int {
 
 // groupRefused reports whether a link has refused the workload its group, or the
 // group itself.
-func (v Verdict) groupRefused(link string) bool {
+func (v Ruling) groupRefused(link string) bool {
 	return slices.ContainsFunc(v.Refusals[link], func(err error) bool {
 		var mistake *invalid.Error
 		return errors.As(err, &mistake) && mistake.Field == "group"
@@ -184,7 +184,7 @@ func (v Verdict) groupRefused(link string) bool {
 }
 
 // Missing reports whether the group has no class on a link.
-func (v Verdict) Missing(link string) bool {
+func (v Ruling) Missing(link string) bool {
 	return v.abilities[link].NoGroups || v.groupRefused(link)
 }
 
@@ -192,7 +192,7 @@ func (v Verdict) Missing(link string) bool {
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 // UntilView returns when what is in force changes because of the time, nil if never.
-func (v Verdict) UntilView() *time.Time {
+func (v Ruling) UntilView() *time.Time {
 	if v.Until.IsZero() {
 		return nil
 	}

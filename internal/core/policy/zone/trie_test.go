@@ -30,8 +30,8 @@ func drawPrefixes(t *rapid.T) Prefixes {
 	return Prefixes{List: sorted(rapid.SliceOfN(prefix, 0, 30).Draw(t, "prefixes")), Connected: rapid.Bool().Draw(t, "connected")}
 }
 
-// TestTable: the table has an address exactly if net/netip's longest match does.
-func TestTable(t *testing.T) {
+// TestTrie: the trie has an address exactly if net/netip's longest match does.
+func TestTrie(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in, out := drawPrefixes(t), drawPrefixes(t)
 		out.List = slices.DeleteFunc(out.List, func(p netip.Prefix) bool { return slices.Contains(in.List, p) })
@@ -40,7 +40,7 @@ func TestTable(t *testing.T) {
 		zones := []Zone{{Name: "in", Prefixes: in, Egress: 1}, {Name: "out", Prefixes: out}}
 		area := AreaOf(zones, "in", func(z Zone) uint64 { return z.Egress })
 		area.Rest = rapid.Bool().Draw(t, "rest")
-		table, ok := area.Compile(connected)
+		trie, ok := area.Compile(connected)
 		if !ok {
 			t.Fatal("some prefixes are too many")
 		}
@@ -50,7 +50,7 @@ func TestTable(t *testing.T) {
 			if z := Of(zones, addr, connected); z != nil && !z.Default() {
 				want = z.Name == "in"
 			}
-			if got := table.Has(addr); got != want {
+			if got := trie.Has(addr); got != want {
 				t.Fatalf("%s: %v, and the longest prefix says %v", addr, got, want)
 			}
 		}
@@ -58,19 +58,19 @@ func TestTable(t *testing.T) {
 }
 
 // TestTableIsSmall: equal chunks are stored once.
-func TestTableIsSmall(t *testing.T) {
+func TestTrieIsSmall(t *testing.T) {
 	var p Prefixes
 	for i := range 10_000 {
 		p.List = append(p.List, netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(i / 200), byte(i % 200), byte(i / 7), byte(i * 31)}), 32))
 	}
-	table, ok := Area{In: p}.Compile(nil)
-	if chunks := len(table)/Chunk - roots; !ok || chunks > 11_000 {
+	trie, ok := Area{In: p}.Compile(nil)
+	if chunks := len(trie)/Chunk - roots; !ok || chunks > 11_000 {
 		t.Errorf("10,000 addresses take %d chunks", chunks)
 	}
 }
 
 // TestTableTooLarge: what entries cannot number is said, and not cut off.
-func TestTableTooLarge(t *testing.T) {
+func TestTrieTooLarge(t *testing.T) {
 	var p Prefixes
 	for i := range MostPrefixes / 3 {
 		for place, at := range []int{i, i >> 6, i >> 12} { // three entries that no other chunk has
@@ -79,6 +79,6 @@ func TestTableTooLarge(t *testing.T) {
 		}
 	}
 	if _, ok := (Area{In: p}).Compile(nil); ok {
-		t.Error("a table of more than 65,535 chunks was made")
+		t.Error("a trie of more than 65,535 chunks was made")
 	}
 }
