@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -19,17 +20,16 @@ import (
 // editors write in several steps.
 const settle = 200 * time.Millisecond
 
-// doubt is the time for which a file must be empty before that is believed: a writer that
-// empties the file first may be slow, and without a policy all workloads would be equal
-// until it goes on.
-const doubt = 10 * settle
+// doubt is the time for which a file must be empty, or gone, before that is believed: a writer
+// that empties the file first, or moves it away, may be slow, and without a policy all workloads
+// would be equal until it goes on.
+const doubt = 5 * settle
 
 // Watch calls changed after each change of the file's content, from one goroutine, until
 // ctx ends, and once when it begins, since the file may have changed between its first
 // reading and the watch. It watches the directory and not the file, since editors and
 // Kubernetes put a new file in the old one's place; an event that leaves the content as
-// it was is not reported, and an empty file only once it stays empty, nor a missing one: what was
-// read last stays in force.
+// it was is not reported, and a file that is empty, or gone, only once it stays so.
 func Watch(ctx context.Context, file string, changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -62,6 +62,9 @@ func Watch(ctx context.Context, file string, changed func()) error {
 			now, err := safepath.ReadFile(file)
 			if refused := new(safepath.Error); errors.As(err, &refused) {
 				now, err = fmt.Append(nil, refused), nil // Load refuses it as well, and says so
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				now, err = nil, nil
 			}
 			if err != nil || bytes.Equal(now, last) {
 				continue

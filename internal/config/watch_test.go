@@ -65,13 +65,19 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchDoubtsAnEmptyFile: a file that a slow writer has emptied, and writes a moment
-// later, is not reported empty; one that stays empty is.
+// TestWatchDoubtsAnEmptyFile: a file that a slow writer has emptied, or moved away, and writes a
+// moment later, is not reported so; one that stays empty, or gone, is.
 func TestWatchDoubtsAnEmptyFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	write := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func() {
+		t.Helper()
+		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,7 +89,10 @@ func TestWatchDoubtsAnEmptyFile(t *testing.T) {
 			changed <- string(text)
 		})
 	}()
-	for _, step := range []struct{ during, want string }{{"", "group: a\n"}, {"emptied", "group: b\n"}, {"stays empty", ""}} {
+	for _, step := range []struct{ during, want string }{
+		{"", "group: a\n"}, {"emptied", "group: b\n"}, {"stays empty", ""}, {"comes back", "group: c\n"},
+		{"moved away", "group: d\n"}, {"stays gone", ""}, {"comes back", "group: d\n"},
+	} {
 		switch step.during {
 		case "emptied":
 			write("")
@@ -91,6 +100,14 @@ func TestWatchDoubtsAnEmptyFile(t *testing.T) {
 			write(step.want)
 		case "stays empty":
 			write("")
+		case "moved away":
+			remove()
+			time.Sleep(3 * settle)
+			write(step.want)
+		case "stays gone":
+			remove()
+		case "comes back":
+			write(step.want)
 		}
 		select {
 		case got := <-changed:

@@ -46,6 +46,7 @@ func (a *Agent) adoptConfig(ctx context.Context, next config.Config, why string)
 	w := a.decided.World
 	before := w.Config
 	if reflect.DeepEqual(before, next) {
+		a.file.Late = decide.NeedRestart(a.opts.Config, next)
 		return nil
 	}
 	devices, err := a.devices.Names()

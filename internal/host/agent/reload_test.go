@@ -106,6 +106,13 @@ socket: /elsewhere
 		next = strings.ReplaceAll(good, "socket: /elsewhere\n", "")
 		h.mustReload()
 		due("as at the start", "")
+		start := next
+		next += "profile: small\n"
+		h.mustReload()
+		due("after profile, which stays what it is", "profile")
+		next = start
+		h.mustReload()
+		due("as at the start again", "")
 		next = "links: [{device: eth1, egress: 10mbit}]\n"
 		if err := h.Reload(t.Context(), "test"); err != nil {
 			t.Fatal(err)

@@ -29,12 +29,12 @@ type former struct {
 // formerName is the copy's name in the state folder.
 const formerName = "weir.yaml.in-force"
 
-// load reads the file at path, or, path being "", at the default path if there is one. With a
-// *config.Error comes what could be read.
+// load reads the file at path, or, path being "", at the default path if there is one, or was one
+// before. With a *config.Error comes what could be read.
 func (f *former) load(path string) (config.Config, error) {
 	file := cmp.Or(path, config.DefaultPath)
 	c, err := config.Load(file)
-	if path == "" && errors.Is(err, fs.ErrNotExist) {
+	if path == "" && errors.Is(err, fs.ErrNotExist) && !f.found() {
 		return config.Default(), nil
 	}
 	if text, unread := safepath.ReadFile(file); err == nil && unread == nil {
@@ -43,6 +43,13 @@ func (f *former) load(path string) (config.Config, error) {
 		f.mu.Unlock()
 	}
 	return c, err
+}
+
+// found reports whether a file was read.
+func (f *former) found() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.text) > 0
 }
 
 // keep writes the copy of what was read last.

@@ -19,6 +19,7 @@ type engine struct {
 	containers map[string]container // by id
 	images     map[string]map[string]string
 	events     []chan map[string]any
+	server     *http.Server
 }
 
 // container is one as the engine describes it.
@@ -32,6 +33,13 @@ type container struct {
 func newEngine(t *testing.T, path string) *engine {
 	t.Helper()
 	e := &engine{containers: map[string]container{}, images: map[string]map[string]string{}}
+	e.listen(t, path)
+	return e
+}
+
+// listen has the engine answer, for the first time or again after close.
+func (e *engine) listen(t *testing.T, path string) {
+	t.Helper()
 	ln, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -41,6 +49,9 @@ func newEngine(t *testing.T, path string) *engine {
 	mux.HandleFunc("GET /{version}/info", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"ServerVersion":"26.1.5","Architecture":"x86_64","DockerRootDir":"/"}`))
 	})
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"Version":"26.1.5","ApiVersion":"1.45"}`))
+	})
 	mux.HandleFunc("GET /{version}/containers/json", e.list)
 	mux.HandleFunc("GET /{version}/containers/{id}/json", e.inspect)
 	mux.HandleFunc("GET /{version}/images/{id}/json", e.image)
@@ -48,11 +59,13 @@ func newEngine(t *testing.T, path string) *engine {
 		_ = json.NewEncoder(w).Encode(map[string]any{"Name": r.PathValue("name"), "Driver": "bridge", "Scope": "local"})
 	})
 	mux.HandleFunc("GET /{version}/events", e.follow)
-	server := &http.Server{Handler: mux}
-	go func() { _ = server.Serve(ln) }()
-	t.Cleanup(func() { _ = server.Close() })
-	return e
+	e.server = &http.Server{Handler: mux}
+	go func(s *http.Server) { _ = s.Serve(ln) }(e.server)
+	t.Cleanup(e.close)
 }
+
+// close ends all connections, and answers no more.
+func (e *engine) close() { _ = e.server.Close() }
 
 // replace ends the containers that are not among list, and starts those that are new.
 func (e *engine) replace(list ...container) {
