@@ -119,7 +119,7 @@ static __noinline __u32 depart_sort(struct Qdisc *sch, __u32 id, slot_ref s, __u
 	flow_gains(c, id, discipline_join(id, key, hash, len, now), s, len, now);
 	if (first)
 		scheduler_activate(c, id, false);
-	scheduler_urge(c, id, len, now);
+	scheduler_boost(c, id, len, now);
 	return NOT_DROPPED;
 }
 

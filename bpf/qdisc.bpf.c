@@ -158,7 +158,7 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 	if (first)
 		scheduler_activate(c, id, alone);
 	if (sorts)
-		scheduler_urge(c, id, len, now);
+		scheduler_boost(c, id, len, now);
 	return NET_XMIT_SUCCESS;
 lost:
 	if (unlikely(delay_drawn(c)))

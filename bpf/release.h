@@ -33,7 +33,7 @@ __noinline int release_one(__u32 id, __u32 queue, slot_ref s, __u64 now)
 	}
 	if (first)
 		scheduler_activate(c, id, false);
-	scheduler_urge(c, id, len, now);
+	scheduler_boost(c, id, len, now);
 	return 0;
 }
 

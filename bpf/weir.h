@@ -107,7 +107,7 @@ enum weir_where {
 	WEIR_OUT, /* in none: idle, being served, or the newcomer */
 	WEIR_WAITING, /* in the share wheel, and in the floor wheel if it has a min */
 	WEIR_THROTTLED, /* at its max, in the throttled wheel */
-	WEIR_URGENT, /* in a hurry: behind the newcomer, */
+	WEIR_URGENT, /* boosted: behind the newcomer, */
 	WEIR_EARLY, /* or as WEIR_WAITING, until it may be */
 };
 
@@ -175,7 +175,7 @@ struct weir_link_config {
 	__u64 link_cost; /* ns << WEIR_NS_SHIFT per byte at the link's capacity */
 	__u64 batch_ns; /* fair: how far ahead of the line a batch may run */
 	__u64 quantum; /* fair: bytes a class sends before the next one's turn */
-	__u64 bulk_batch_ns; /* fair: the same two while no class is in a hurry */
+	__u64 bulk_batch_ns; /* fair: the same two while no class is boosted */
 	__u64 bulk_quantum;
 	__u64 share_shift; /* fair: virtual time per bucket of the share wheel, log 2 */
 	__u64 total_credit; /* qcon, ancs: bytes of one period at the link's capacity */
@@ -245,8 +245,8 @@ struct weir_class {
 	__u16 seen; /* qcon, ancs: had packets in this period */
 	__u32 parent; /* the group that it is in */
 	__u32 floor_part;
-	__u32 rushed; /* fair: ns that it had of a busy line, */
-	__u32 rushed_in; /* in the batch of this number */
+	__u32 boost_ns; /* fair: ns that it had of a busy line, */
+	__u32 boost_batch; /* in the batch of this number */
 	__u32 round; /* fair: how seldom its turn comes, ticks, */
 	__u32 sent_tick; /* and when it sent last; kept for classes with a min or a max */
 	__u32 row; /* sfq: bytes that new flows have sent since the circle's last turn */

@@ -36,7 +36,7 @@
 #define SHARD_LAGS 64 /* parts that a class may lack, or have had in advance, */
 #define SHARD_LAG_FRAMES 8 /* and frames, which may be more */
 #define SHARD_MENDS 8 /* of what it lacks, one part in so many is added */
-#define SHARD_RESERVE 4 /* one part of an epoch in so many is for classes in a hurry */
+#define SHARD_RESERVE 4 /* one part of an epoch in so many is for boosted classes */
 
 /* A walk over the active classes of all shards, over the classes of the link, or over shards. */
 struct shard_walk {
@@ -81,15 +81,15 @@ static long settle_shard(__u64 i, struct shard_walk *w)
 	struct shard_head *head = shard_head(i);
 	struct shard_grant *g = shard_grant(i);
 	struct shard_link *link = w->link;
-	__u64 hurried;
+	__u64 boosted;
 	__s64 credit, most;
 
 	if (!head || !g || i >= shards)
 		return 1;
-	hurried = head->hurried - g->hurried;
-	g->hurried += hurried;
-	g->granted += hurried;
-	link->account -= hurried;
+	boosted = head->boosted - g->boosted;
+	g->boosted += boosted;
+	g->granted += boosted;
+	link->account -= boosted;
 	if (link->alone) { /* sent without grants until now */
 		g->granted = head->sent;
 		if (link->alone == i + 1 && before(w->now, head->busy_until))

@@ -59,7 +59,7 @@ const volatile __u32 shard = 0; /* which of them this one is */
 /* What shard q says of itself; it alone writes this. */
 struct shard_head {
 	__u64 sent; /* bytes */
-	__u64 hurried; /* bytes of them that the link's reserve gave */
+	__u64 boosted; /* bytes of them that the link's reserve gave */
 	__u64 busy_until; /* alone: when the line has sent what it was given */
 	__u32 waiting; /* packets */
 	__u32 unused;
@@ -75,7 +75,7 @@ struct shard_line {
 /* The rest is written by the CPU that divides. */
 struct shard_grant {
 	__u64 granted; /* bytes */
-	__u64 sent, hurried; /* as the shard said at the last division */
+	__u64 sent, boosted; /* as the shard said at the last division */
 	__u64 last; /* bytes granted by it */
 	__u64 parts; /* of its classes, as shard_cell */
 	__u32 debt; /* bytes */
@@ -127,7 +127,7 @@ struct shard_link {
 	__u64 divisions;
 	__u64 alone; /* the shard that has the link alone, plus one; 0 = none */
 	__s64 account; /* bytes that the link can carry and no shard was granted */
-	__s64 reserve; /* bytes that classes in a hurry may have before the next division */
+	__s64 reserve; /* bytes that boosted classes may have before the next division */
 	struct bits classes; /* in the division, and groups */
 	struct shard_tier tier;
 };
@@ -151,7 +151,7 @@ SHARD_MAP(shard_sums, 1, struct shard_sum);
 #undef SHARD_MAP
 
 static __u64 shard_sent; /* bytes that this shard has sent */
-static __u64 shard_hurried; /* and those of them that the reserve gave */
+static __u64 shard_boosted; /* and those of them that the reserve gave */
 static __u64 shard_leases; /* the division whose leases it has */
 static __u32 shard_was_alone;
 static __u32 shard_waits; /* its grant is used up: it waits for the next division */

@@ -26,7 +26,7 @@ static __always_inline __u32 cbwfq_join(struct weir_class *c, __u32 id, __u32 q,
 	struct weir_flow *f = flow_at(i);
 
 	if (!f->qlen) {
-		/* What it did not use is gone, but for a frame: see fair_forgive. */
+		/* What it did not use is gone, but for a frame: see fair_clamp_lag. */
 		__u64 least = c->queue_v - FRAME * f->cost;
 
 		if (before(f->v, least))

@@ -2,7 +2,7 @@
 /*
  * llq: low latency queueing. The first queue is strict: its packets go before all
  * others of the class and, as long as it keeps to its rate, do not even wait until
- * the line is free (URGENT in schedulers/fair_hurry.h). In return it is policed: while the class's
+ * the line is free (URGENT in schedulers/fair_boost.h). In return it is policed: while the class's
  * other queues have packets, what comes above its rate is dropped, so it cannot
  * starve them. They are a cbwfq.
  *

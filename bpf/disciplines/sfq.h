@@ -38,7 +38,7 @@
 #define SFQ_SCALE 12 /* binary places of `largest` */
 #define SFQ_DECAY 24 /* `largest` falls by half in 12 MB */
 #define SFQ_DEBT 4 /* quanta that a flow may have sent in advance, packet by packet */
-#define SHORT (FRAME * 2 / 3) /* bytes; a packet of fewer is worth a hurry */
+#define SHORT (FRAME * 2 / 3) /* bytes; a packet of fewer is worth a boost */
 #define SFQ_ROW 32 /* packets of new flows in a row, before the circle has a turn */
 #define SFQ_LISTED 1 /* the flow is in the circle, */
 #define SFQ_NEW 2 /* among the new ones, */
@@ -198,11 +198,11 @@ static __always_inline __u32 sfq_next(struct weir_class *c, __u32 id)
 }
 
 /*
- * Is the next packet of the new flows, of which there are some, worth a hurry: a short one,
+ * Is the next packet of the new flows, of which there are some, worth a boost: a short one,
  * or one that is before such? A bulk flow with a small window often has nothing waiting, and
  * would be taken for a sparse one if its packets were not longer.
  */
-static __always_inline bool sfq_hurry(struct weir_class *c)
+static __always_inline bool sfq_boost(struct weir_class *c)
 {
 	struct weir_flow *f = stored(c->new_head - 1);
 

@@ -49,7 +49,7 @@ static __always_inline bool takes_turns(struct weir_class *c, __u32 key)
 }
 
 /* Do short packets of its queues of rules go before others? One of your own has to ask for it. */
-static __always_inline bool queues_hurry(struct weir_class *c)
+static __always_inline bool queues_boost(struct weir_class *c)
 {
 	return c->discipline >= WEIR_PQ && c->discipline <= WEIR_LLQ;
 }
@@ -153,15 +153,15 @@ __noinline int discipline_sent(__u32 id, __u32 flow, __u32 len)
 	return 0;
 }
 
-/* How much the first packet of a class's queues is in a hurry. */
-enum hurry {
-	NO_HURRY,
+/* Why the first packet of a class's queues goes before others; the later, the further. */
+enum boost {
+	NO_BOOST,
 	SPARSE, /* goes before others, as long as its class is not far ahead of its share */
 	QUIET, /* the first packet of a class that uses less than its share */
 	URGENT, /* does not wait for the line, as long as that is busy for some ms only */
 };
 
-__noinline int hurry_of(__u32 id, __u64 now)
+__noinline int boost_of(__u32 id, __u64 now)
 {
 	struct weir_class *c = class_at(id);
 
@@ -172,24 +172,24 @@ __noinline int hurry_of(__u32 id, __u64 now)
 		__u32 flow = discipline_next(id);
 
 		if (flow < RULE_QUEUES) /* not one that takes turns */
-			return queues_hurry(c) && flow_at(flow)->backlog < SHORT ? SPARSE
-										 : NO_HURRY;
+			return queues_boost(c) && flow_at(flow)->backlog < SHORT ? SPARSE
+										 : NO_BOOST;
 	}
-	return c->new_head && sfq_hurry(c) ? SPARSE : NO_HURRY;
+	return c->new_head && sfq_boost(c) ? SPARSE : NO_BOOST;
 }
 
 /*
- * Class id has got or sent a packet of `len` bytes: how much of a hurry is its first one in? In a
+ * Class id has got or sent a packet of `len` bytes: which boost has its first one? In a
  * queue of rules one that has few bytes waiting in all is. What waits there was looked at when it
  * came, so a long packet changes nothing.
  */
-static __always_inline enum hurry discipline_hurry(struct weir_class *c, __u32 id, __u32 len,
+static __always_inline enum boost discipline_boost(struct weir_class *c, __u32 id, __u32 len,
 						   __u64 now)
 {
-	if (c->new_head || (len < SHORT && queues_hurry(c)) ||
+	if (c->new_head || (len < SHORT && queues_boost(c)) ||
 	    (c->discipline == WEIR_LLQ && c->active & STRICT))
-		return hurry_of(id, now);
-	return NO_HURRY;
+		return boost_of(id, now);
+	return NO_BOOST;
 }
 
 /* The flow that loses a packet when the class is full; ALL_FLOWS = the newest is lost. */

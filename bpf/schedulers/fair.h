@@ -31,7 +31,7 @@
  * Packets leave in batches (core/line.h) of two sizes. A timer costs more than all
  * queue work, and several packets of one class in a row cost the receiver less than
  * as many alone; but a packet of another class waits behind a batch. So a batch is
- * 0.8 ms, and 0.2 ms while classes in a hurry are frequent (fair_hurry.h).
+ * 0.8 ms, and 0.2 ms while boosted classes are frequent (fair_boost.h).
  *
  * A newcomer, a class that had nothing waiting and has not had more than its
  * share, goes first. If it uses less than its share (a ping), or has a short packet of a
@@ -66,7 +66,7 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, bool a
 		if (!before(fair.link.v_now, c->v))
 			c->v = fair.link.v_now;
 		fair.newcomer = id + 1;
-		fair.hurry = 0;
+		fair.boost = 0;
 		return;
 	}
 	if (c->rates & WEIR_GROUPED) {
@@ -76,17 +76,17 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, bool a
 	fair_enter(c, id);
 }
 
-/* Class id has got a packet that its discipline sorts: the class's first may be in a hurry. */
-static __always_inline void fair_urge(struct weir_class *c, __u32 id, __u32 len, __u64 now)
+/* Class id has got a packet that its discipline sorts: the class's first may be boosted. */
+static __always_inline void fair_boost(struct weir_class *c, __u32 id, __u32 len, __u64 now)
 {
-	enum hurry hurry = discipline_hurry(c, id, len, now);
+	enum boost boost = discipline_boost(c, id, len, now);
 
-	if (!hurry)
+	if (!boost)
 		return;
 	if (c->rates & WEIR_GROUPED)
-		group_urge(id, hurry);
+		group_boost(id, boost);
 	else
-		fair_hurry(id, hurry);
+		fair_boost_class(id, boost);
 }
 
 static __always_inline class_ref fair_first(void)
@@ -117,7 +117,7 @@ static __always_inline class_ref fair_next_at_once(void)
 /* The line is busy: who may have a part of it all the same? */
 static __always_inline class_ref fair_wait_line(struct Qdisc *sch, __u64 now)
 {
-	if (fair.newcomer && fair_rush(now))
+	if (fair.newcomer && fair_boost_busy(now))
 		return fair_first();
 	if (shards > 1 && fair.newcomer && shard_begins())
 		return fair_first();
@@ -148,7 +148,7 @@ static __always_inline class_ref fair_choose(struct Qdisc *sch)
 				return fair_wait_line(sch, now);
 		}
 		line_begin(&fair.line, now, batch);
-		fair.rushed = 0;
+		fair.boost_ns = 0;
 		fair.batch++;
 		/*
 		 * A turn is as long as a batch. If each began in the middle of one, two classes
@@ -216,20 +216,20 @@ static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 le
 	if (id + 1 == fair.current) {
 		fair.turn -= len;
 		if (c->qlen && fair.turn > 0 && !fair_at_max(c, fair.clock)) {
-			enum hurry hurry =
-				unlikely(c->new_head) ? hurry_of(id, fair.clock) : NO_HURRY;
+			enum boost boost =
+				unlikely(c->new_head) ? boost_of(id, fair.clock) : NO_BOOST;
 
-			if (hurry)
-				fair_hurry(id, hurry);
+			if (boost)
+				fair_boost_class(id, boost);
 			return;
 		}
 		fair.current = 0;
 	}
 	if (c->qlen) {
-		enum hurry hurry = discipline_hurry(c, id, len, fair.clock);
+		enum boost boost = discipline_boost(c, id, len, fair.clock);
 
-		if (hurry)
-			fair_go_on(id, hurry);
+		if (boost)
+			fair_go_on(id, boost);
 		else
 			fair_put(&fair.link, c, id, fair.clock);
 	}

@@ -8,14 +8,14 @@
 #ifndef WEIR_FAIR_CLOCKS_H
 #define WEIR_FAIR_CLOCKS_H
 
-#include "fair_hurry.h"
+#include "fair_boost.h"
 
 #define TURN_TICKS 16 /* 1 ms: a class in its turn pauses for less */
 #define ROUND_TICKS 1526 /* 100 ms: longest round that is made good */
 
 /*
  * Clocks with a rate do not stay behind while nothing is sent, but that of a min for one turn,
- * for the reason that fair_forgive has.
+ * for the reason that fair_clamp_lag has.
  */
 static __always_inline void fair_catch_up(struct tier *t, struct weir_class *c, __u64 now)
 {
@@ -32,8 +32,8 @@ static __always_inline void fair_catch_up(struct tier *t, struct weir_class *c, 
 static __always_inline void fair_enter(struct weir_class *c, __u32 id)
 {
 	bool entitled = !before(fair.link.v_now, c->v);
-	bool quiet = fair_forgive(&fair.link, c);
-	enum hurry hurry = quiet ? QUIET : NO_HURRY;
+	bool quiet = fair_clamp_lag(&fair.link, c);
+	enum boost boost = quiet ? QUIET : NO_BOOST;
 	__u64 now = 0;
 
 	if (c->rates) {
@@ -45,9 +45,9 @@ static __always_inline void fair_enter(struct weir_class *c, __u32 id)
 		}
 	}
 	if (entitled && !quiet && !c->group && c->backlog < SHORT)
-		hurry = SPARSE;
-	if (entitled && (hurry || !fair.newcomer)) {
-		fair_go_first(id, hurry);
+		boost = SPARSE;
+	if (entitled && (boost || !fair.newcomer)) {
+		fair_go_first(id, boost);
 		return;
 	}
 	fair_wait(&fair.link, c, id, now);

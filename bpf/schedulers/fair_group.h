@@ -24,10 +24,10 @@
 static __always_inline void group_put(struct weir_class *g, __u32 id, struct tier *members,
 				      __u64 now)
 {
-	enum hurry hurry = urgent_first(members);
+	enum boost boost = urgent_first(members);
 
-	if (hurry)
-		fair_go_on(id, hurry);
+	if (boost)
+		fair_go_on(id, boost);
 	else if (tier_ready(members))
 		fair_put(&fair.link, g, id, now);
 	else
@@ -42,7 +42,7 @@ __noinline int group_activate(__u32 id)
 	struct weir_class *g = class_at(parent);
 	struct tier *t = tier_of(c);
 	__u64 now = fair.clock = bpf_ktime_get_ns();
-	bool quiet = fair_forgive(t, c);
+	bool quiet = fair_clamp_lag(t, c);
 	bool alone = !tier_ready(t);
 
 	fair_catch_up(t, c, now);
@@ -72,26 +72,26 @@ __noinline int group_activate(__u32 id)
 		g->where = WEIR_OUT;
 		fair_enter(g, parent);
 	} else if (quiet) {
-		fair_hurry(parent, QUIET);
+		fair_boost_class(parent, QUIET);
 	}
 	return 0;
 }
 
 /*
- * Class id, which is in a group, has got a packet that is in a hurry: it goes before the
+ * Class id, which is in a group, has got a boosted packet: it goes before the
  * other members, and its group before other classes, if they are not far ahead of
  * their shares.
  */
-__noinline int group_urge(__u32 id, enum hurry hurry)
+__noinline int group_boost(__u32 id, enum boost boost)
 {
 	struct weir_class *c = class_at(id);
 	struct tier *t = tier_of(c);
 
 	if (fair_recall(t, c, id))
-		urgent_add(t, c, id, hurry);
+		urgent_add(t, c, id, boost);
 	else if (c->where != WEIR_URGENT)
 		return 0;
-	fair_hurry(c->parent, hurry);
+	fair_boost_class(c->parent, boost);
 	return 0;
 }
 
@@ -145,10 +145,10 @@ __noinline int group_charge(__u32 id, __u32 len, __u32 left)
 	keep(len);
 	keep(left);
 	if (c->qlen) {
-		enum hurry hurry = discipline_hurry(c, id, len, now);
+		enum boost boost = discipline_boost(c, id, len, now);
 
-		if (hurry)
-			fair_go_on(id, hurry);
+		if (boost)
+			fair_go_on(id, boost);
 		else
 			fair_put(t, c, id, now);
 	} else if (g->qlen) {
@@ -163,7 +163,7 @@ __noinline int group_charge(__u32 id, __u32 len, __u32 left)
 		fair.turn -= len;
 		if (tier_ready(t) && fair.turn > 0 && !fair_at_max(g, now)) {
 			if (t->urgents)
-				fair_hurry(parent, urgent_first(t));
+				fair_boost_class(parent, urgent_first(t));
 			return 0;
 		}
 		fair.current = 0;
@@ -192,7 +192,7 @@ __noinline int group_settle(__u32 id, __u64 now)
 	if (!g->qlen)
 		return 0;
 	/* A member that came with packets is no reason to make up for the time without. */
-	fair_forgive(&fair.link, g);
+	fair_clamp_lag(&fair.link, g);
 	fair_catch_up(&fair.link, g, now);
 	group_put(g, id, t, now);
 	return 0;

@@ -4,7 +4,7 @@
  * scheduler's next batch may be.
  *
  * A lease is a batch of the line (core/line.h): the bytes of the grant, given as fast as the line
- * takes them. Then the shard waits for the next epoch. A class in a hurry that comes upon that
+ * takes them. Then the shard waits for the next epoch. A boosted class that comes upon that
  * may have a part of the link's reserve, with one atomic operation; the link has
  * that much less in the next epoch. A class that finds its shard empty may have one packet
  * in advance, which is the shard's debt.
@@ -132,7 +132,7 @@ static __noinline int shard_publish(__u32 waiting)
 		return 0;
 	bpf_loop(BITS, publish_one, &p, 0);
 	p.head->sent = shard_sent;
-	p.head->hurried = shard_hurried;
+	p.head->boosted = shard_boosted;
 	p.head->waiting = waiting;
 	shard_emptied = false;
 	return 0;
@@ -192,7 +192,7 @@ static __always_inline __s64 shard_credit(void)
 {
 	struct shard_grant *g = shard_grant(shard);
 
-	return g ? g->granted + (shard_hurried - g->hurried) - shard_sent : 0;
+	return g ? g->granted + (shard_boosted - g->boosted) - shard_sent : 0;
 }
 
 /*
@@ -240,7 +240,7 @@ static __noinline __u64 shard_until(struct line *l, __u64 now)
 	if (!link || !p.head)
 		return now + SHARD_EPOCH_NS;
 	p.head->sent = shard_sent;
-	p.head->hurried = shard_hurried;
+	p.head->boosted = shard_boosted;
 	if (link->alone == shard + 1 && shard_was_alone) {
 		p.head->busy_until = l->free;
 		return l->free;
@@ -260,8 +260,8 @@ static __always_inline bool shard_begins(void)
 	return shard_credit() >= 0;
 }
 
-/* May a class in a hurry have `len` bytes of the link's reserve? */
-static __noinline bool shard_hurries(__u32 len)
+/* May a boosted class have `len` bytes of the link's reserve? */
+static __noinline bool shard_boosts(__u32 len)
 {
 	struct shard_link *link = shard_link();
 
@@ -271,7 +271,7 @@ static __noinline bool shard_hurries(__u32 len)
 		__sync_fetch_and_add(&link->reserve, len);
 		return false;
 	}
-	shard_hurried += len;
+	shard_boosted += len;
 	return true;
 }
 

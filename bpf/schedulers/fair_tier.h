@@ -25,9 +25,9 @@
 #define EPOCH_NS 10000000ULL /* least time over which the pace of virtual time is measured, */
 #define EPOCH_TURNS 32 /* and that many choices at least, for its steps are as large as packets; */
 #define EPOCH_BYTES (16 * FRAME) /* in a group, where any packet is a choice, that many bytes */
-#define HURRY_NS 60000000ULL /* classes in a hurry are expected again, if they come within that */
-#define HURRIES 6 /* times HURRY_NS that this may take at most, */
-#define HURRIES_QUICK 4 /* and from how many on batches are short */
+#define BOOST_NS 60000000ULL /* boosted classes are expected again, if they come within that */
+#define BOOSTS 6 /* times BOOST_NS that this may take at most, */
+#define BOOSTS_QUICK 4 /* and from how many on batches are short */
 #define SLACK_NS 10000ULL /* how much later a timer may fire */
 #define FST_LOOKS 8 /* throttled classes that are looked at before their tick is over */
 
@@ -58,12 +58,12 @@ static struct {
 	__u64 clock; /* the time, as far as it was asked for: asking costs more than guessing */
 	__s64 turn; /* bytes left of the current class's turn */
 	class_ref newcomer;
-	enum hurry hurry; /* how much of one the newcomer is in */
+	enum boost boost; /* of the newcomer */
 	class_ref current; /* whose turn it is */
 	__u32 early; /* the class that left the share wheel last was there as WEIR_EARLY */
 
-	__u64 hurried; /* HURRY_NS later for each batch that a class in a hurry came upon */
-	__u64 rushed; /* ns of the line given to such while it was busy, this batch */
+	__u64 boost_clock; /* BOOST_NS later for each batch that a boosted class came upon */
+	__u64 boost_ns; /* ns of the line given to such while it was busy, this batch */
 	__u32 batch; /* its number */
 	__u64 timer_at; /* the watchdog is armed for this time */
 	struct tier link; /* classes without a group, and groups */
@@ -144,12 +144,12 @@ static __always_inline void fair_leave(struct tier *t, struct weir_class *c)
 	fair_out(t, c);
 }
 
-/* Class id, which is in no wheel, goes before those that are, after others in a hurry. */
+/* Class id, which is in no wheel, goes before those that are, after other boosted ones. */
 static __always_inline void urgent_add(struct tier *t, struct weir_class *c, __u32 id,
-				       enum hurry hurry)
+				       enum boost boost)
 {
 	bucket_add(&t->urgent, 0, id);
-	c->node[0].bucket = hurry;
+	c->node[0].bucket = boost;
 	c->where = WEIR_URGENT;
 	t->urgents++;
 }
@@ -173,10 +173,10 @@ static __always_inline void fair_take(struct tier *t, struct weir_class *c, __u3
 	c->where = WEIR_OUT;
 }
 
-/* How much of a hurry the first of them is in. */
-static __always_inline enum hurry urgent_first(struct tier *t)
+/* The boost of the first of them. */
+static __always_inline enum boost urgent_first(struct tier *t)
 {
-	return t->urgents ? class_at(t->urgent.head - 1)->node[0].bucket : NO_HURRY;
+	return t->urgents ? class_at(t->urgent.head - 1)->node[0].bucket : NO_BOOST;
 }
 
 /* May one of a tier's classes send? */
@@ -249,12 +249,12 @@ static __always_inline void fair_put(struct tier *t, struct weir_class *c, __u32
 }
 
 /*
- * Do classes in a hurry come so often that batches should be short? A packet now and
+ * Do boosted classes come so often that batches should be short? A packet now and
  * then (ARP, a question to a name server) is no reason: it goes first in any case.
  */
 static __always_inline bool fair_quick(void)
 {
-	return before(fair.clock + HURRIES_QUICK * HURRY_NS, fair.hurried);
+	return before(fair.clock + BOOSTS_QUICK * BOOST_NS, fair.boost_clock);
 }
 
 /*
@@ -276,7 +276,7 @@ static __always_inline __s64 fair_turn(struct tier *t)
  * it and is back in microseconds. Says whether there was more than that, which
  * makes it a quiet class.
  */
-static __always_inline bool fair_forgive(struct tier *t, struct weir_class *c)
+static __always_inline bool fair_clamp_lag(struct tier *t, struct weir_class *c)
 {
 	__u64 least = t->v_now - fair_turn(t) * c->share_cost;
 
@@ -509,7 +509,7 @@ static __always_inline class_ref fair_unthrottle(struct tier *t, __u32 group, __
 			throttled_add(t, c, id, due, now);
 			continue;
 		}
-		fair_forgive(t, c);
+		fair_clamp_lag(t, c);
 		if (alone && !tier_ready(t) && !c->floor_cost) {
 			fair_reach(t, group, c->v, now);
 			fair.early = 0;

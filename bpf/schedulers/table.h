@@ -16,9 +16,9 @@
  *
  * What few schedulers have (without.h for the others):
  *
- *   NAME_urge(c, id, len, now)     class id has got a packet of `len` bytes that its
- *                                  discipline sorts: if that is in a hurry
- *                                  (discipline_hurry), the class may overtake others
+ *   NAME_boost(c, id, len, now)    class id has got a packet of `len` bytes that its
+ *                                  discipline sorts: with a boost (discipline_boost)
+ *                                  the class may overtake others
  *   NAME_next_at_once()            a class that goes first whatever else changed; 0 =
  *                                  ask NAME_choose
  *   NAME_lift(c, id)               the policy of class id is about to change: the class
@@ -53,9 +53,9 @@ static __always_inline void scheduler_activate(struct weir_class *c, __u32 id, b
 	WEIR_SCHEDULERS(IF_CHOSEN, activate, c, id, alone)
 }
 
-static __always_inline void scheduler_urge(struct weir_class *c, __u32 id, __u32 len, __u64 now)
+static __always_inline void scheduler_boost(struct weir_class *c, __u32 id, __u32 len, __u64 now)
 {
-	WEIR_SCHEDULERS(IF_CHOSEN, urge, c, id, len, now)
+	WEIR_SCHEDULERS(IF_CHOSEN, boost, c, id, len, now)
 }
 
 static __always_inline class_ref scheduler_next_at_once(void)

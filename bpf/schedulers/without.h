@@ -7,8 +7,8 @@
 
 /* It lets no class overtake others. */
 #define SCHEDULER_WITHOUT_PRIORITY(name)                                                           \
-	static __always_inline void name##_urge(struct weir_class *c, __u32 id, __u32 len,         \
-						__u64 now)                                         \
+	static __always_inline void name##_boost(struct weir_class *c, __u32 id, __u32 len,        \
+						 __u64 now)                                        \
 	{                                                                                          \
 	}                                                                                          \
 	static __always_inline class_ref name##_next_at_once(void)                                 \

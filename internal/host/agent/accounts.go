@@ -36,7 +36,7 @@ func (a accounts) count(l *link, snapshot dataplane.LinkCounters) {
 		Classes: owners.Classes(snapshot, a.agent.decided)}
 	now := time.Now()
 	a.ledger.Take(now, r)
-	a.ledger.Tend(now)
+	a.ledger.WriteDue(now)
 }
 
 // settle counts what the kernel has counted until now, before a decision comes into force by which

@@ -43,10 +43,10 @@ type page struct {
 
 // difference is text that a page shows and that this host prints in another way.
 type difference struct {
-	Shown   string `yaml:"shown"`
-	Is      string `yaml:"is"`
-	On      string `yaml:"on"` // with this backend only, bpf or tc
-	Because string `yaml:"because"`
+	Shown  string `yaml:"shown"`
+	Is     string `yaml:"is"`
+	On     string `yaml:"on"` // with this backend only, bpf or tc
+	Reason string `yaml:"because"`
 }
 
 // rule is how a command runs that does not run as it is printed, to its end, with
@@ -57,7 +57,7 @@ type rule struct {
 	Stopped    string        `yaml:"stopped"`    // agent or manager: it is stopped first
 	Before     string        `yaml:"before"`     // a command that comes first
 	Instead    string        `yaml:"instead"`    // a command that stands for it; what the page shows is not compared
-	Because    string        `yaml:"because"`    // of Instead
+	Reason     string        `yaml:"because"`    // of Instead
 	Background bool          `yaml:"background"` // it is an agent or a manager, which takes the place of the one before
 	For        time.Duration `yaml:"for"`        // then it is interrupted
 	Within     time.Duration `yaml:"within"`     // what it shows is there after so long at most
@@ -68,9 +68,9 @@ type rule struct {
 
 // fallback is what the tc backend does instead of what the page shows.
 type fallback struct {
-	Code    int      `yaml:"code"`
-	Prints  []string `yaml:"prints"` // none = nothing is compared
-	Because string   `yaml:"because"`
+	Code   int      `yaml:"code"`
+	Prints []string `yaml:"prints"` // none = nothing is compared
+	Reason string   `yaml:"because"`
 }
 
 func readRules(t *testing.T) (pages map[string]page) {
@@ -160,7 +160,7 @@ func TestEveryDocumentedCommandHasItsRule(t *testing.T) {
 		for _, c := range list {
 			n, r := p.ruleOf(c.Text)
 			used[n] = true
-			if f := r.Fallback; f != nil && (f.Because == "" || c.Output != nil && f.Prints == nil && r.Instead == "") {
+			if f := r.Fallback; f != nil && (f.Reason == "" || c.Output != nil && f.Prints == nil && r.Instead == "") {
 				t.Errorf("testdata/documented.yaml: %s: %q does not say what the fallback prints, or why", name, n)
 			}
 		}
@@ -202,14 +202,14 @@ func TestDocumentedReasons(t *testing.T) {
 		reasons := map[string]string{}
 		for n, r := range p.Commands {
 			if r.Instead != "" || r.Elsewhere != "" || r.Source != "" {
-				reasons[n] = cmp.Or(r.Because, r.Elsewhere, r.Source)
+				reasons[n] = cmp.Or(r.Reason, r.Elsewhere, r.Source)
 			}
 			if r.Fallback != nil {
-				reasons[n+" (fallback)"] = r.Fallback.Because
+				reasons[n+" (fallback)"] = r.Fallback.Reason
 			}
 		}
 		for _, d := range p.Here {
-			reasons[d.Shown] = d.Because
+			reasons[d.Shown] = d.Reason
 		}
 		if p.Elsewhere != "" {
 			reasons["all"] = p.Elsewhere

@@ -153,8 +153,8 @@ func datesIn(dir string) []string {
 	return dates
 }
 
-// Tend writes what has to be kept by now.
-func (l *Ledger) Tend(at time.Time) {
+// WriteDue writes what has to be kept by now.
+func (l *Ledger) WriteDue(at time.Time) {
 	if !l.changed && !l.book.lost {
 		return
 	}

@@ -94,13 +94,13 @@ func TestKilled(t *testing.T) {
 	at, counter := start, uint64(0)
 	l := open(t, dir)
 	l.Take(at, reading("boot", 0))
-	l.Tend(at)
+	l.WriteDue(at)
 	for range 100 {
 		for range random.IntN(40) {
 			at = at.Add(time.Second)
 			counter += random.Uint64N(12_500_000)
 			l.Take(at, reading("boot", counter))
-			l.Tend(at)
+			l.WriteDue(at)
 		}
 		at = at.Add(time.Duration(random.IntN(300)) * time.Second)
 		counter += random.Uint64N(1e9) // while no agent runs
@@ -117,13 +117,13 @@ func TestKilledAfterAClassWent(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
 	l.Take(start, reading("a", 0, 0))
-	l.Tend(start)
+	l.WriteDue(start)
 	at := start.Add(time.Second)
 	l.Take(at, reading("a", 10, 700))
-	l.Tend(at)
+	l.WriteDue(at)
 	at = at.Add(time.Second)
 	l.Take(at, reading("a", 20)) // batch has stopped
-	l.Tend(at)
+	l.WriteDue(at)
 	l = open(t, dir)
 	if got := sent(t, l, "docker:batch"); got != 700 {
 		t.Errorf("%d bytes of batch after the kill, want 700", got)
@@ -143,7 +143,7 @@ func TestKilledAfterAClassTookThePlaceOfAnother(t *testing.T) {
 	for i, r := range []Reading{only(0, 0), only(1, 700), only(2, 5)} {
 		at := start.Add(time.Duration(i) * time.Second)
 		l.Take(at, r)
-		l.Tend(at)
+		l.WriteDue(at)
 	}
 	l = open(t, dir)
 	if got := sent(t, l, "docker:batch"); got != 700 {
@@ -160,7 +160,7 @@ func TestHoursAndDays(t *testing.T) {
 	take := func(at time.Time, bytes uint64) {
 		counter += bytes
 		l.Take(at, reading("a", counter))
-		l.Tend(at)
+		l.WriteDue(at)
 	}
 	take(start, 0)
 	take(start, 1)                        // 22:30 UTC, 23:30 in Berlin
@@ -229,7 +229,7 @@ func TestBadFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Take(start.Add(time.Second), reading("a", 7))
-	l.Tend(start.Add(time.Second))
+	l.WriteDue(start.Add(time.Second))
 	l.Take(start.Add(26*time.Hour), reading("a", 9)) // the day cannot be written
 	if got := sent(t, l, "docker:web"); got != 9 {
 		t.Errorf("%d bytes without a disk, want 9", got)
@@ -237,7 +237,7 @@ func TestBadFiles(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	l.Tend(start.Add(27 * time.Hour))
+	l.WriteDue(start.Add(27 * time.Hour))
 	if l = open(t, dir); sent(t, l, "docker:web") != 9 {
 		t.Errorf("%d bytes once the disk is back, want 9", sent(t, l, "docker:web"))
 	}

@@ -61,7 +61,7 @@ func TestDrawnOnce(t *testing.T) {
 			bulk(in(0, 7, 1452283, 0), 200, 5, 10*us),
 			bulk(in(0, 1, 1424478, 0), 200, 5, 19*us),
 		}},
-		{"a class that always is in a hurry where mins leave a twentieth of the link", 20 * mbit,
+		{"a class that always is boosted where mins leave a twentieth of the link", 20 * mbit,
 			[]plan.Class{group(1, 4, 0, 0), group(2, 10, 0, 20*mbit)}, []member{
 				bulk(in(0, 5, 1369068, 1369094), 200, 14, 212*us),
 				bulk(in(0, 3, 9661193, 0), 1000, 4, 32*us),
@@ -94,7 +94,7 @@ func TestDrawnOnce(t *testing.T) {
 			bulk(in(1, 4, 0, 400146), frames, 3, 229*us),
 			bulk(in(1, 5, 0, 0), frames, 3, 17*us, client(63, 32*us, 4), client(896, 37*us, 3), client(340, 3*ms, 4), client(61, 863*us, 2)),
 		}},
-		{"maxes beside a member that always is in a hurry", 1000 * mbit, []plan.Class{group(1, 1, 0, 0)}, []member{
+		{"maxes beside a member that always is boosted", 1000 * mbit, []plan.Class{group(1, 1, 0, 0)}, []member{
 			bulk(in(1, 5, 0, 20*mbit), 1000, 127, 43*us),
 			bulk(in(1, 2, 0, 0), frames, 84, 10*us, client(60, 8*us, 2)),
 			bulk(in(1, 9, 0, 20*mbit), 1000, 127, 23*us),

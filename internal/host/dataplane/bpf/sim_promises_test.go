@@ -93,9 +93,9 @@ func TestLateTimers(t *testing.T) {
 	}
 }
 
-// TestRushIsBounded: a hundred classes that become active at once beside bulk go before it within
+// TestBoostIsBounded: a hundred classes that become active at once beside bulk go before it within
 // the line's time, not all at once.
-func TestRushIsBounded(t *testing.T) {
+func TestBoostIsBounded(t *testing.T) {
 	const pings = 100
 	classes := []plan.Class{{ID: 1, Weight: 1}}
 	for i := range pings {
@@ -108,7 +108,7 @@ func TestRushIsBounded(t *testing.T) {
 	}
 	s.settle()
 	s.run(2 * time.Second)
-	// A long batch, 0.8 ms of classes in a hurry, and the last packet of each.
+	// A long batch, 0.8 ms of boosted classes, and the last packet of each.
 	if p := s.result(t)[1]; p.ahead > 1900*time.Microsecond {
 		t.Errorf("the sum ran %v ahead of the line", p.ahead)
 	}

@@ -123,7 +123,7 @@ func (m *Marker) detachCgroup(port plan.Port) error {
 		defer folder.Close()
 		var at pin
 		if at, err = m.cgroupPin(h.folder, folder.ID); err == nil {
-			err = remnants{m}.letGo(h, at, folder.ID, group.Populated(port.Cgroup))
+			err = remnants{m}.release(h, at, folder.ID, group.Populated(port.Cgroup))
 		}
 	}
 	if err != nil {

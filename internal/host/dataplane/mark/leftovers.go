@@ -128,7 +128,7 @@ func (m remnants) one(h groupHook, f *leftoverFolder, id uint64) error {
 	if err != nil {
 		return err
 	}
-	return m.letGo(h, at, id, true)
+	return m.release(h, at, id, true)
 }
 
 // still notes what a cgroup's program is, or that the cgroup has no sockets any more.

@@ -114,8 +114,8 @@ func (m remnants) removeAll() error {
 	return failed
 }
 
-// letGo ends the link of a cgroup, or leaves it to its sockets.
-func (m remnants) letGo(h groupHook, at pin, id uint64, populated bool) error {
+// release ends the link of a cgroup, or leaves it to its sockets.
+func (m remnants) release(h groupHook, at pin, id uint64, populated bool) error {
 	if !populated {
 		return m.leave(h, id, at)
 	}

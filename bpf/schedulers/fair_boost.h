@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Classes in a hurry: those of the scheduler `fair` that go before others, and before the
- * line is free. Three sorts of packets make a class be in a hurry (enum hurry):
+ * Boosted classes: those of the scheduler `fair` that go before others, and before the
+ * line is free. Three sorts of packets boost a class (enum boost):
  *
  *   QUIET   the first one of a class that uses less than its share
  *   SPARSE  one of a flow that sends little (sfq), or of a queue of rules that has little waiting
@@ -14,36 +14,36 @@
  * two turns of its share in advance (a member of a group two short ones), no more, and then
  * waits in the wheels like others.
  *
- * The line is busy with a batch most of the time. A class in a hurry may have a part of it
+ * The line is busy with a batch most of the time. A boosted class may have a part of it
  * all the same: a packet or batch_ns a batch (a quiet one twice that, an urgent one more),
- * and all of them together RUSH_BATCHES times that. What they get so makes the next batch later.
+ * and all of them together BOOST_BATCHES times that. What they get so makes the next batch later.
  *
  * Behind a line that is hardly faster than the link this does not help: the packet waits
- * there for the batch that went before. So batches are short while classes in a hurry are
- * frequent: HURRY_NS is added to `hurried` in each batch that one of them came upon.
+ * there for the batch that went before. So batches are short while boosted classes are
+ * frequent: BOOST_NS is added to `boost_clock` in each batch that one of them came upon.
  *
  * Example: a ping every 21 ms: from the sixth one on batches are short, since 60 ms are
  * added every 21. A question to a name server every second, or four packets in a row, add
  * less than 240 ms: batches stay long, and so few instructions.
  */
-#ifndef WEIR_FAIR_HURRY_H
-#define WEIR_FAIR_HURRY_H
+#ifndef WEIR_FAIR_BOOST_H
+#define WEIR_FAIR_BOOST_H
 
 #include "fair_lease.h"
 
 #define URGENT_NS 5000000ULL /* longest time that the line is busy with urgent packets */
-#define RUSH_BATCHES 4 /* batch_ns of a busy line that all in a hurry may have, a batch */
+#define BOOST_BATCHES 4 /* batch_ns of a busy line that all that are boosted may have, a batch */
 
 /*
  * May class c go before others in advance of its share? No further than fair_bound forgets
- * nothing, or a class that always is in a hurry would gain by it.
+ * nothing, or a class that always is boosted would gain by it.
  */
 static __always_inline bool fair_may_overtake(struct tier *t, struct weir_class *c)
 {
 	return !before(t->v_now + fair_advantage(c), c->v);
 }
 
-/* Class id, which is in a hurry and in no wheel, waits until it may overtake. */
+/* Class id, which is boosted and in no wheel, waits until it may overtake. */
 __noinline int fair_wait_early(__u32 id)
 {
 	struct weir_class *c = class_at(id);
@@ -54,13 +54,13 @@ __noinline int fair_wait_early(__u32 id)
 	return 0;
 }
 
-/* A class in a hurry has come upon a busy line. */
-static __always_inline void fair_note_hurry(__u64 now)
+/* A boosted class has come upon a busy line. */
+static __always_inline void fair_note_boost(__u64 now)
 {
-	if (before(fair.hurried, now))
-		fair.hurried = now;
-	if (before(fair.hurried, now + HURRIES * HURRY_NS))
-		fair.hurried += HURRY_NS;
+	if (before(fair.boost_clock, now))
+		fair.boost_clock = now;
+	if (before(fair.boost_clock, now + BOOSTS * BOOST_NS))
+		fair.boost_clock += BOOST_NS;
 }
 
 /* The first in the link's list, which is not empty, is the newcomer. */
@@ -71,11 +71,11 @@ __noinline int fair_next_urgent(void)
 
 	urgent_del(&fair.link, c, id);
 	fair.newcomer = id + 1;
-	fair.hurry = c->node[0].bucket;
+	fair.boost = c->node[0].bucket;
 	return 0;
 }
 
-/* The newcomer has its turn, or is none any more: the next in a hurry, if any, follows. */
+/* The newcomer has its turn, or is none any more: the next boosted one, if any, follows. */
 static __always_inline void fair_advance(void)
 {
 	fair.newcomer = 0;
@@ -83,22 +83,22 @@ static __always_inline void fair_advance(void)
 		fair_next_urgent();
 }
 
-/* There is a newcomer: the one in the larger hurry is it, the other one is behind. */
-__noinline int fair_go_behind(__u32 id, enum hurry hurry)
+/* There is a newcomer: the one with the larger boost is it, the other one is behind. */
+__noinline int fair_go_behind(__u32 id, enum boost boost)
 {
 	class_ref other = fair.newcomer;
-	enum hurry others = fair.hurry;
+	enum boost others = fair.boost;
 
-	keep(hurry);
-	if (others < hurry) {
+	keep(boost);
+	if (others < boost) {
 		fair.newcomer = id + 1;
-		fair.hurry = hurry;
+		fair.boost = boost;
 		if (other == fair.current) /* its turn is over */
 			fair.current = 0;
 		id = other - 1;
-		hurry = others;
+		boost = others;
 	}
-	urgent_add(&fair.link, class_at(id), id, hurry);
+	urgent_add(&fair.link, class_at(id), id, boost);
 	return 0;
 }
 
@@ -106,18 +106,18 @@ __noinline int fair_go_behind(__u32 id, enum hurry hurry)
  * Class id, which is in no wheel, goes before others: as the newcomer, or after it and
  * those behind it.
  */
-static __always_inline void fair_go_first(__u32 id, enum hurry hurry)
+static __always_inline void fair_go_first(__u32 id, enum boost boost)
 {
 	if (fair.newcomer) {
-		fair_go_behind(id, hurry);
+		fair_go_behind(id, boost);
 		return;
 	}
 	fair.newcomer = id + 1;
-	fair.hurry = hurry;
+	fair.boost = boost;
 }
 
 /*
- * Takes class id, which is in a hurry, out of its wheel if it may overtake. If not, it waits
+ * Takes class id, which is boosted, out of its wheel if it may overtake. If not, it waits
  * there for no more than that.
  */
 static __always_inline bool fair_recall(struct tier *t, struct weir_class *c, __u32 id)
@@ -140,44 +140,44 @@ static __always_inline bool fair_recall(struct tier *t, struct weir_class *c, __
 }
 
 /*
- * Class id, or a member of that group, has got a packet that is in a hurry, and may have
+ * Class id, or a member of that group, has got a boosted packet, and may have
  * others waiting: it goes first, charged like any other, unless it is at its max or has
  * had far more than its share.
  */
-__noinline int fair_hurry(__u32 id, enum hurry hurry)
+__noinline int fair_boost_class(__u32 id, enum boost boost)
 {
 	struct weir_class *c = class_at(id);
 
-	keep(hurry);
+	keep(boost);
 	if (fair.newcomer == id + 1) {
-		if (fair.hurry < hurry)
-			fair.hurry = hurry;
+		if (fair.boost < boost)
+			fair.boost = boost;
 	} else if (fair.current == id + 1) {
-		if (fair.newcomer || hurry == URGENT) /* it goes on as one, its turn is over */
+		if (fair.newcomer || boost == URGENT) /* it goes on as one, its turn is over */
 			fair.current = 0;
-		fair_go_first(id, hurry);
+		fair_go_first(id, boost);
 	} else if (fair_recall(&fair.link, c, id)) {
-		fair_go_first(id, hurry);
+		fair_go_first(id, boost);
 	}
 	return 0;
 }
 
-/* Class id, or a member of that group, has sent a packet, and its next one is in a hurry. */
-__noinline int fair_go_on(__u32 id, enum hurry hurry)
+/* Class id, or a member of that group, has sent a packet, and its next one is boosted. */
+__noinline int fair_go_on(__u32 id, enum boost boost)
 {
 	struct weir_class *c = class_at(id);
 	struct tier *t = tier_of(c);
 
-	keep(hurry);
+	keep(boost);
 	fair_bound(t, c, id);
 	if (fair_at_max(c, fair.clock))
 		fair_throttle(t, c, id, fair.clock);
 	else if (!fair_may_overtake(t, c))
 		fair_wait_early(id);
 	else if (c->parent)
-		urgent_add(t, c, id, hurry);
+		urgent_add(t, c, id, boost);
 	else
-		fair_go_first(id, hurry);
+		fair_go_first(id, boost);
 	return 0;
 }
 
@@ -195,27 +195,27 @@ static __always_inline __u32 fair_first_len(struct weir_class *c, __u32 id)
 	return class_first_len(c, id);
 }
 
-/* May the newcomer, which is in a hurry, have a part of a busy line? If so, it is counted. */
-static __always_inline bool fair_may_rush(struct weir_class *c, __u32 id, __u64 now)
+/* May the newcomer, which is boosted, have a part of a busy line? If so, it is counted. */
+static __always_inline bool fair_may_boost(struct weir_class *c, __u32 id, __u64 now)
 {
-	__u64 most = fair.hurry == SPARSE ? link_now.batch_ns : 2 * link_now.batch_ns;
+	__u64 most = fair.boost == SPARSE ? link_now.batch_ns : 2 * link_now.batch_ns;
 	__u64 ns = span(fair_first_len(c, id), link_now.link_cost);
 
-	if (c->rushed_in != fair.batch) {
-		c->rushed_in = fair.batch;
-		c->rushed = 0;
+	if (c->boost_batch != fair.batch) {
+		c->boost_batch = fair.batch;
+		c->boost_ns = 0;
 	}
-	if (fair.hurry == URGENT) {
+	if (fair.boost == URGENT) {
 		if (!before(fair.line.free, now + URGENT_NS))
 			return false;
-	} else if ((c->rushed && c->rushed + ns > most) ||
-		   fair.rushed >= RUSH_BATCHES * link_now.batch_ns) {
+	} else if ((c->boost_ns && c->boost_ns + ns > most) ||
+		   fair.boost_ns >= BOOST_BATCHES * link_now.batch_ns) {
 		return false;
 	}
-	if (shards > 1 && !shard_hurries(fair_first_len(c, id)))
+	if (shards > 1 && !shard_boosts(fair_first_len(c, id)))
 		return false;
-	c->rushed += ns;
-	fair.rushed += ns;
+	c->boost_ns += ns;
+	fair.boost_ns += ns;
 	return true;
 }
 
@@ -224,26 +224,26 @@ static __always_inline bool fair_may_rush(struct weir_class *c, __u32 id, __u64 
  * becomes the newcomer. Each has a limit of its own for a batch, so that none uses up
  * what another needs.
  */
-__noinline int fair_rush(__u64 now)
+__noinline int fair_boost_busy(__u64 now)
 {
 	keep(now);
-	if (!fair.rushed && fair.hurry)
-		fair_note_hurry(now);
+	if (!fair.boost_ns && fair.boost)
+		fair_note_boost(now);
 	for (int i = 0; i < RETRIES && fair.newcomer; i++) {
 		__u32 id = fair.newcomer - 1;
 		struct weir_class *c = class_at(id);
-		enum hurry hurry = fair.hurry;
+		enum boost boost = fair.boost;
 
-		if (hurry && fair_may_rush(c, id, now))
+		if (boost && fair_may_boost(c, id, now))
 			return 1;
 		if (!fair.link.urgents)
 			break;
 		fair_advance();
 		if (id + 1 == fair.current)
 			fair.current = 0;
-		urgent_add(&fair.link, c, id, hurry);
+		urgent_add(&fair.link, c, id, boost);
 	}
 	return 0;
 }
 
-#endif /* WEIR_FAIR_HURRY_H */
+#endif /* WEIR_FAIR_BOOST_H */
