@@ -32,7 +32,7 @@ func (a *Agent) Reload(ctx context.Context, why string) error {
 			err = a.adoptConfig(ctx, next, why)
 		}
 		if err == nil {
-			a.file.Succeeded(time.Now())
+			a.file.Succeeded(time.Now(), decide.NeedRestart(a.opts.Config, next))
 			reload.Accept(a.opts.Accepted, a.log)
 		} else if a.file.Failed(err) {
 			a.record.BadConfig(a.decided.World.Config.Path, err)
@@ -46,7 +46,6 @@ func (a *Agent) adoptConfig(ctx context.Context, next config.Config, why string)
 	w := a.decided.World
 	before := w.Config
 	if reflect.DeepEqual(before, next) {
-		a.file.Late = decide.NeedRestart(a.opts.Config, next)
 		return nil
 	}
 	devices, err := a.devices.Names()
@@ -63,7 +62,6 @@ func (a *Agent) adoptConfig(ctx context.Context, next config.Config, why string)
 	if len(late) > 0 && !slices.Equal(late, a.file.Late) {
 		a.log.Warn("some settings take effect when the agent is started again", "settings", strings.Join(late, ", "))
 	}
-	a.file.Late = late
 	if hidden := shadow.Fields(a.decided, next); len(hidden) > 0 {
 		a.log.Warn("the file changes what was set at run time, which goes before it", "fields", strings.Join(hidden, "; "), "remedy", "weir get --set lists it, weir set NAME --reset drops it")
 	}

@@ -4,7 +4,7 @@
 // again, and what became of that. It reads nothing itself.
 //
 //	file.Failed(err)          // news: the log has not said this mistake yet
-//	file.Succeeded(now)
+//	file.Succeeded(now, late)
 //	file.Wrong                // "": the file on the disk is the one in force
 package reload
 
@@ -28,10 +28,10 @@ type FileStatus struct {
 	Late  []string // settings of the file that count from the next start of the agent on
 }
 
-// Succeeded notes that the file is in force.
-func (f *FileStatus) Succeeded(now time.Time) {
+// Succeeded notes that the file is in force but for the settings that are late.
+func (f *FileStatus) Succeeded(now time.Time, late []string) {
 	f.OK++
-	f.LastOK, f.Wrong = now.UTC(), ""
+	f.LastOK, f.Wrong, f.Late = now.UTC(), "", late
 }
 
 // Failed notes a bad file, and reports whether that is news.
