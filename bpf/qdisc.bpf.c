@@ -175,6 +175,20 @@ static __noinline __u32 lane_carried(struct sk_buff *skb)
 	return weir_lane_in(&carrier, skb->tc_index, skb->mark);
 }
 
+/* An answer of the kernel's is lost (core/sockets.h). */
+static __noinline int refuse_answer(struct sk_buff *skb, struct Qdisc *sch,
+				    struct bpf_sk_buff_ptr *to_free, __u32 lane)
+{
+	struct weir_class *c = class_at(lane & WEIR_LANE_CLASS);
+
+	if (!c->discipline)
+		c = class_at(0);
+	c->enqueued_packets++;
+	count_drop(c, sch, NO_FLOW, WEIR_DROP_CLASS_BYTES, charged(skb));
+	bpf_qdisc_skb_drop(skb, to_free);
+	return NET_XMIT_DROP;
+}
+
 /* The usual case on an idle link is kept short. */
 SEC("struct_ops/weir_enqueue")
 int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
@@ -190,8 +204,11 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 		lane >>= 5;
 	else
 		lane = lane_carried(skb);
-	if (unlikely((__u32)skb->skb_iif <= WEIR_LOOPBACK))
+	if (unlikely((__u32)skb->skb_iif <= WEIR_LOOPBACK)) {
 		lane = lane_of_socket(skb, lane);
+		if (unlikely(lane & WEIR_LANE_REFUSED))
+			return refuse_answer(skb, sch, to_free, lane);
+	}
 	id = bounded(lane, WEIR_MAX_CLASSES);
 	c = &classes[id];
 	len = charged(skb);

@@ -50,7 +50,7 @@
 /* Why a packet was dropped. The Go side turns WEIR_DROP_X_Y into "x_y". */
 enum weir_drop {
 	WEIR_DROP_CLASS_PACKETS, /* the class holds its limit of packets */
-	WEIR_DROP_CLASS_BYTES, /* the class holds its limit of bytes */
+	WEIR_DROP_CLASS_BYTES, /* the class holds its limit of bytes, or of answers of the kernel's */
 	WEIR_DROP_LINK_PACKETS, /* the link is full and this class holds its part */
 	WEIR_DROP_LINK_BYTES, /* the link holds its limit of bytes */
 	WEIR_DROP_RESET, /* the qdisc was removed or the device went down */

@@ -41,13 +41,22 @@ struct sock_cgroup_data {
 };
 
 struct sock_common {
+	unsigned short skc_family;
 	volatile unsigned char skc_state;
 	struct sock *skc_listener; /* of a request */
 };
 
+struct refcount_struct {
+	struct {
+		int counter;
+	} refs;
+};
+
 struct sock {
 	struct sock_common __sk_common;
+	struct refcount_struct sk_wmem_alloc; /* bytes that it has sent and that are not gone */
 	struct sock_cgroup_data sk_cgrp_data;
+	__u16 sk_type;
 };
 
 struct sk_buff {
@@ -254,6 +263,47 @@ static __always_inline struct cgroup *socket_cgroup(struct sk_buff *skb)
 	if (sk->__sk_common.skc_state == NEW_SYN_RECV)
 		return lying_at(sk->__sk_common.skc_listener, struct sock)->sk_cgrp_data.cgroup;
 	return sk->sk_cgrp_data.cgroup;
+}
+
+/* enum of net/tcp_states.h, for all kinds of sockets; the rest is of full sockets alone. */
+static __always_inline __u8 socket_state(const struct sock *sk)
+{
+	return sk->__sk_common.skc_state;
+}
+
+static __always_inline __u32 socket_family(const struct sock *sk)
+{
+	return sk->__sk_common.skc_family;
+}
+
+static __always_inline __u32 socket_type(const struct sock *sk)
+{
+	return sk->sk_type;
+}
+
+static __always_inline __u32 socket_sends(const struct sock *sk)
+{
+	return sk->sk_wmem_alloc.refs.counter;
+}
+
+/*
+ * Copies `len` bytes, one or whole words, from `at` bytes behind the beginning of the IP header;
+ * 0 = it has.
+ */
+static __always_inline long packet_load_ip(const struct sk_buff *skb, __u32 at, void *to, __u32 len)
+{
+	__u64 from = (__u64)skb->head + skb->network_header + at;
+	const struct in6_addr *part = lying_at(from, struct in6_addr);
+	__u32 words = len / 4;
+
+	if (!words)
+		*(__u8 *)to = part->in6_u.u6_addr32[0];
+	for (__u32 i = 0; i < words; i++) {
+		if (i && i % 4 == 0)
+			part = lying_at(from + i * 4, struct in6_addr);
+		((__u32 *)to)[i] = part->in6_u.u6_addr32[i % 4];
+	}
+	return 0;
 }
 
 static __always_inline __u64 cgroup_id(const struct cgroup *group)

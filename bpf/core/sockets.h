@@ -13,7 +13,10 @@
 
 #include "kernel.h"
 #include "../weir.h"
-#include "../marking/owner.h"
+
+#define weir_packet struct sk_buff
+#define WEIR_LOAD_IP packet_load_ip
+#include "../marking/asked.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -74,8 +77,25 @@ static __noinline __u32 owner_at_link(struct __sk_buff *skb)
 }
 
 /*
- * The lane of a packet that came by no device but lo; `said` is the one that it carries. A
- * function of its own, so that the usual case keeps its registers.
+ * The lane of the question, where this packet is the kernel's answer; 0 = it is the host's. With
+ * WEIR_LANE_REFUSED where too much of the kernel's own socket waits.
+ */
+static __always_inline __u32 lane_of_answer(struct sk_buff *skb)
+{
+	struct sock *sk = skb->sk;
+	__u32 lane;
+
+	if (!sk || weir_state_answers(socket_state(sk)))
+		return weir_lane_asked(skb);
+	if (!weir_raw(socket_state(sk), socket_type(sk), socket_family(sk)))
+		return 0;
+	lane = weir_lane_asked(skb);
+	return lane && socket_sends(sk) > WEIR_ANSWERS_WAIT ? lane | WEIR_LANE_REFUSED : lane;
+}
+
+/*
+ * The lane of a packet that came by no device but lo, perhaps with WEIR_LANE_REFUSED; `said` is the
+ * one that it carries. A function of its own, so that the usual case keeps its registers.
  */
 static __noinline __u32 lane_of_socket(struct sk_buff *skb, __u32 said)
 {
@@ -90,8 +110,10 @@ static __noinline __u32 lane_of_socket(struct sk_buff *skb, __u32 said)
 		own = owner_of(group, s->levels);
 	if (!own && weir_sealed(skb->tc_index))
 		return said;
+	if (!own)
+		own = lane_of_answer(skb);
 	/* The queue stays where the class is right: the program at the link chose it. */
-	return (said ^ own) & WEIR_LANE_CLASS ? own : said;
+	return (said ^ own) & (WEIR_LANE_CLASS | WEIR_LANE_REFUSED) ? own : said;
 }
 
 #endif /* WEIR_SOCKETS_H */

@@ -32,6 +32,8 @@
  *   weir_rules_seal  what leaves by lo or by a device above the link. Seals what the sockets
  *                    of workloads send, as weir_rules_link does: what comes to the link of it
  *                    may have no socket, or be in a tunnel
+ *   weir_rules_note  what comes back from the lo of a workload's namespace. Notes for whom the
+ *                    kernel answers (asked.h)
  *   weir_rules_long  what leaves by a link whose packets need not be told apart: takes those that
  *                    are too long for the link (split.h), as weir_rules_link does
  *   weir_rules_segm  the frames that these have become. Sends them on by the link
@@ -56,6 +58,11 @@
 #include "zone.h"
 #include "copies.h"
 #include "split.h"
+
+#define weir_packet struct __sk_buff
+#define WEIR_LOAD_IP(skb, at, to, len)                                                             \
+	bpf_skb_load_bytes_relative(skb, at, to, len, BPF_HDR_START_NET)
+#include "asked.h"
 
 /* The packet's class and queue, as it carries them. */
 static __always_inline __u32 weir_lane(struct __sk_buff *skb)
@@ -174,7 +181,37 @@ static __always_inline __u32 weir_owner(struct __sk_buff *skb)
 enum weir_found {
 	WEIR_STAYS, /* of the class that it carried before, and of that queue */
 	WEIR_OWNED, /* of its socket's class: the queue is to be found */
+	WEIR_LOST, /* an answer of the kernel's, of which enough waits (asked.h) */
 };
+
+void *bpf_cast_to_kern_ctx(void *context) __ksym __weak;
+
+/* How much of what the packet's socket has sent is not gone? bytes; 0 = the kernel does not say. */
+static __always_inline __u32 weir_socket_sends(struct __sk_buff *skb)
+{
+	void *kernel, *sk;
+
+	if (!weir_here.sk_at || !weir_here.sends_at) /* the verifier knows */
+		return 0;
+	kernel = bpf_cast_to_kern_ctx(skb);
+	sk = *(void **)(kernel + weir_here.sk_at);
+	return sk ? *(__u32 *)(sk + weir_here.sends_at) : 0;
+}
+
+/* As lane_of_answer in core/sockets.h. */
+static __always_inline __u32 weir_lane_of_answer(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+	__u32 lane;
+
+	if (!sk || weir_state_answers(sk->state))
+		return weir_lane_asked(skb);
+	sk = bpf_sk_fullsock(sk);
+	if (!sk || !weir_raw(sk->state, sk->type, sk->family))
+		return 0;
+	lane = weir_lane_asked(skb);
+	return lane && weir_socket_sends(skb) > WEIR_ANSWERS_WAIT ? lane | WEIR_LANE_REFUSED : lane;
+}
 
 /* A global function, which the verifier looks at once and not on every way that leads here. */
 __noinline int weir_reown_socket(struct __sk_buff *skb)
@@ -183,6 +220,10 @@ __noinline int weir_reown_socket(struct __sk_buff *skb)
 
 	if (!own && weir_sealed(skb->tc_index))
 		return WEIR_STAYS;
+	if (!own)
+		own = weir_lane_of_answer(skb);
+	if (own & WEIR_LANE_REFUSED)
+		return WEIR_LOST;
 	lane = weir_lane(skb);
 	if (!own) {
 		/* What the host's sockets say of their queue stays. */
@@ -265,9 +306,9 @@ static __always_inline void weir_forget_priority(struct __sk_buff *skb)
 #define WEIR_INET6 10
 
 /*
- * Does lo keep the packet of an IP socket? The host forwards none to 127.0.0.0/8 or ::1, and
- * such a packet has been through the rules of netfilter that could send it elsewhere. Packet
- * sockets go past them.
+ * Does lo keep the packet of an IP socket, and the answer? The host forwards none to 127.0.0.0/8
+ * or ::1, and such a packet has been through the rules of netfilter that could send it elsewhere.
+ * Packet sockets go past them.
  */
 static __always_inline bool weir_stays(struct __sk_buff *skb, struct bpf_sock *sk)
 {
@@ -279,9 +320,10 @@ static __always_inline bool weir_stays(struct __sk_buff *skb, struct bpf_sock *s
 	if (ip + sizeof(struct iphdr) > end)
 		return false;
 	if (ip[0] >> 4 == 4)
-		return ip[16] == 127;
+		return ip[16] == 127 && ip[12] == 127;
 	return ip + sizeof(struct ipv6hdr) <= end && !*(__u64 *)(ip + 24) &&
-	       *(__u64 *)(ip + 32) == bpf_cpu_to_be64(1);
+	       *(__u64 *)(ip + 32) == bpf_cpu_to_be64(1) && !*(__u64 *)(ip + 8) &&
+	       *(__u64 *)(ip + 16) == bpf_cpu_to_be64(1);
 }
 
 /*
@@ -306,6 +348,19 @@ int weir_rules_seal(struct __sk_buff *skb)
 	weir_carry(skb, found == WEIR_OWNED ? own : lane);
 	if (weir_here.late && found == WEIR_OWNED)
 		weir_sort(skb);
+	return TC_ACT_UNSPEC;
+}
+
+/*
+ * What comes back from the lo of a workload's namespace: notes for whom the kernel answers there
+ * (asked.h), as answers.bpf.c does for the host. Its seal is that of weir_rules_seal.
+ */
+SEC("tcx/ingress")
+int weir_rules_note(struct __sk_buff *skb)
+{
+	__u32 lane = weir_sealed(skb->tc_index) ? weir_lane(skb) : 0;
+
+	weir_note(skb, lane & WEIR_LANE_CLASS ? lane : 0);
 	return TC_ACT_UNSPEC;
 }
 
@@ -367,27 +422,31 @@ int weir_rules_long(struct __sk_buff *skb)
 	return weir_split(skb);
 }
 
-static __always_inline void weir_tell_apart(struct __sk_buff *skb)
+static __always_inline enum weir_found weir_tell_apart(struct __sk_buff *skb)
 {
 	enum weir_found found = weir_reown(skb);
 
 	weir_forget_priority(skb);
+	if (found == WEIR_LOST)
+		return found;
 	if (!(weir_lane(skb) & WEIR_LANE_CLASS)) {
 		if (weir_here.host)
 			weir_mark_and_rewrite(skb);
-		return;
+		return found;
 	}
 	if (weir_here.late && found == WEIR_OWNED)
 		weir_sort(skb);
 	if (weir_here.late && skb->ingress_ifindex <= WEIR_LOOPBACK)
 		weir_dress(skb);
+	return found;
 }
 
 SEC("tcx/egress")
 int weir_rules_link(struct __sk_buff *skb)
 {
 	if (!weir_was_split(skb)) {
-		weir_tell_apart(skb);
+		if (weir_tell_apart(skb) == WEIR_LOST)
+			return TC_ACT_SHOT;
 		if (weir_is_long(skb))
 			return weir_split(skb);
 	}
@@ -634,7 +693,8 @@ int weir_rules_area(struct __sk_buff *skb)
 	}
 	if (!weir_in_area(skb, weir_here.link_header, false))
 		return TC_ACT_UNSPEC;
-	weir_reown(skb);
+	if (weir_reown(skb) == WEIR_LOST)
+		return TC_ACT_SHOT;
 	weir_forget_priority(skb);
 	if (weir_is_long(skb))
 		return weir_split(skb);

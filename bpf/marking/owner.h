@@ -28,7 +28,8 @@
  * What has no device, no socket and no seal is the host's, whatever mark it carries: the
  * kernel's own packets (ARP, the last ACK of a connection that is over), and what netfilter
  * duplicates before a packet comes to its first device. The kernel's ICMP and RST have a
- * socket of the kernel's, which is the host's too. A SYN-ACK has that of its listener.
+ * socket of the kernel's, which is the host's too. A SYN-ACK has that of its listener. What of
+ * these the kernel answers to a workload is the workload's (asked.h).
  *
  * A container with a port whose cgroup is inside of a workload's is inside of both: what it
  * sends through a bridge into a tunnel is of the outer one where the kernel leaves the packet

@@ -83,6 +83,8 @@ struct weir_place {
 	__u32 hosts; /* whose packets share a hash, bits of enum weir_hosts; 0 = a flow's */
 	__u32 split_over; /* bytes of the longest packet that is not split (split.h); 0 = none is */
 	__u32 split_by; /* index of the device that splits */
+	__u32 sk_at; /* where struct sk_buff has its socket, 0 = it is not known; */
+	__u32 sends_at; /* and struct sock what it has sent (sk_wmem_alloc) */
 	__u64 host_keys[WEIR_HOST_KEYS]; /* of that hash, drawn by the agent */
 };
 

@@ -22,6 +22,9 @@
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) val *name
 #define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_PERCPU_ARRAY 6
+#define bpf_htonl(x) __builtin_bswap32(x)
+#define bpf_htons(x) __builtin_bswap16(x)
 #define BPF_MAP_TYPE_HASH 1
 #define BPF_F_NO_PREALLOC 1
 #define BPF_PROG(name, args...) name(args)
@@ -122,6 +125,26 @@ static unsigned int qdisc_pkt_len(const struct sk_buff *skb)
 static struct cgroup *socket_cgroup(struct sk_buff *skb)
 {
 	return NULL;
+}
+static __u8 socket_state(const struct sock *sk)
+{
+	return 0;
+}
+static __u32 socket_family(const struct sock *sk)
+{
+	return 0;
+}
+static __u32 socket_type(const struct sock *sk)
+{
+	return 0;
+}
+static __u32 socket_sends(const struct sock *sk)
+{
+	return 0;
+}
+static long packet_load_ip(const struct sk_buff *skb, __u32 at, void *to, __u32 len)
+{
+	return -1;
 }
 static __u64 cgroup_id(const struct cgroup *group)
 {

@@ -119,6 +119,7 @@ func (m machines) kernelSuites(kernel string, less map[string][]string) []step {
 	return []step{
 		alone(tests("host/dataplane/bpf", "-test.run", qdiscTests)),
 		alone(tests("host/dataplane/mark")),
+		tests("host/dataplane/mark/answers"),
 		alone(tests("host/dataplane/ifb")),
 		alone(tests("host/dataplane/goodput")),
 		tests("kube", "-test.run", "^TestShares$"),

@@ -346,67 +346,6 @@ func TestWaysOut(t *testing.T) {
 	}
 }
 
-// A host whose kernel limits its answers to echo requests sends some packets a second to an
-// address that a container forges.
-func TestForgedSources(t *testing.T) {
-	b := newWaysBed(t)
-	b.host.run("sysctl -qw net.ipv4.icmp_ratemask=6169") // 6168 and those of type 0
-	r := &run{waysBed: b, t: t, way: wayNamed("an echo with a forged source"), link: <-b.lanes}
-	r.prepare(onPort)
-	defer r.end()
-	if said := r.launch(); said != "ready" {
-		t.Fatalf("the sender said %q", said)
-	}
-	f := r.measure()
-	t.Logf("the server has received %.3f Mbit/s", f.received/1e6)
-	if f.received > waysMax/50 {
-		t.Error("the answers are not limited")
-	}
-}
-
-// A host sends a reset for each request to a closed port that names another host as its source.
-// Nothing of it is the workload's, which sends nothing by the link. A max of the host's bounds it.
-func TestForgedResets(t *testing.T) {
-	b := newWaysBed(t)
-	r := &run{waysBed: b, t: t, link: <-b.lanes}
-	r.prepare(onPort)
-	defer r.end()
-	over, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		ended <- r.from.do(func() error {
-			one, err := byReset(&r.attack)
-			for tick := time.Tick(2300 * time.Microsecond); err == nil; { // three times the max
-				select {
-				case <-tick:
-					err = passing(one(0))
-				case <-over:
-					return nil
-				}
-			}
-			return err
-		})
-	}()
-	defer func() {
-		close(over)
-		b.host.must("send forged requests", <-ended)
-	}()
-	asked := func() uint64 { return b.host.device("p" + r.from.name).Attrs().Statistics.RxBytes }
-	before, begun := asked(), time.Now()
-	f := r.measure()
-	requests := float64(asked()-before) * 8 / time.Since(begun).Seconds()
-	t.Logf("max %.2f Mbit/s, requests %.3f, the server has received resets of %.3f: %.2f bytes for each of the requests, %.1f %% of them in class %s",
-		waysMax/1e6, requests/1e6, f.received/1e6, f.received/requests, 100*f.own, r.name)
-	if f.received < 1.5*waysMax || f.received > 1.05*requests || f.received < 0.95*requests || f.own > 0.01 {
-		t.Error("docs/security.md says that for each byte of requests there is one of resets, and that none is the workload's")
-	}
-	b.weir("set", "host", "--max", fmt.Sprintf("%dbit", waysMax))
-	<-time.After(time.Second) // the burst
-	if f = r.measure(); f.received > 1.01*waysMax {
-		t.Errorf("with a max for the host of %.2f Mbit/s the server receives %.3f", waysMax/1e6, f.received/1e6)
-	}
-	t.Logf("with a max for the host of %.2f Mbit/s the server receives %.3f", waysMax/1e6, f.received/1e6)
-}
-
 // Where the host routes between a container's bridge and the link, a strict check of sources at the
 // bridge has the kernel answer no forged one.
 func TestForgedSourcesOfARoutedBridge(t *testing.T) {

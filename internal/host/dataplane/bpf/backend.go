@@ -20,6 +20,7 @@ import (
 	"weir/internal/host/dataplane"
 	"weir/internal/host/dataplane/device"
 	"weir/internal/host/dataplane/mark"
+	"weir/internal/host/dataplane/mark/answers"
 )
 
 // Backend steers one link with a BPF qdisc. Its methods may be called from
@@ -169,7 +170,12 @@ func (b *Backend) take(scheduler string) (fresh bool, err error) {
 	if err := b.conn.Take(b.dev, b.opts, b.held, b.log); err != nil {
 		return false, err
 	}
-	b.obj, err = load(buildFor(b.opts.Small), scheduler, b.opts.Carrier())
+	askers, err := answers.Notes{Conn: b.conn, Opts: b.opts}.Askers()
+	if err != nil {
+		return false, err
+	}
+	defer askers.Close()
+	b.obj, err = load(buildFor(b.opts.Small), scheduler, b.opts.Carrier(), askers)
 	return true, err
 }
 

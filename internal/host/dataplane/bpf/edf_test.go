@@ -120,7 +120,7 @@ func TestPacketsByDeadline(t *testing.T) {
 	spec, err := loadEdf()
 	must(t, err)
 	must(t, spec.Variables[edfVarCarrier].Set(where(plan.Carrier{Mask: plan.UsualMask}))) // sendTo says the queue by the mark
-	o, err := loadAs(spec, "weirexample")
+	o, err := loadAs(spec, "weirexample", nil)
 	must(t, err)
 	defer o.close()
 	link := fairLink(100e3) // a packet takes 0.08 s

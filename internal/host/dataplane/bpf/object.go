@@ -25,6 +25,7 @@ import (
 
 	"weir/internal/core/plan"
 	"weir/internal/core/policy"
+	"weir/internal/host/dataplane/mark/answers"
 )
 
 // maxInstances bounds the search for a free name.
@@ -91,8 +92,9 @@ func (o *object) maps() map[string]**ebpf.Map {
 	}
 }
 
-// load puts the object into the kernel under a free name.
-func load(build build, scheduler string, carrier plan.Carrier) (*object, error) {
+// load puts the object into the kernel under a free name. askers is the map of package answers;
+// nil = one of its own.
+func load(build build, scheduler string, carrier plan.Carrier, askers *ebpf.Map) (*object, error) {
 	spec, err := build.spec()
 	if err != nil {
 		return nil, err
@@ -121,7 +123,7 @@ func load(build build, scheduler string, carrier plan.Carrier) (*object, error) 
 		if used[kind] {
 			continue
 		}
-		o, err := loadAs(spec, kind)
+		o, err := loadAs(spec, kind, askers)
 		if errors.Is(err, unix.EEXIST) {
 			continue
 		}
@@ -159,12 +161,16 @@ func taken() map[string]bool {
 }
 
 // loadAs loads spec and registers it as kind; unix.EEXIST if that is taken.
-func loadAs(spec *ebpf.CollectionSpec, kind string) (*object, error) {
+func loadAs(spec *ebpf.CollectionSpec, kind string, askers *ebpf.Map) (*object, error) {
 	spec = spec.Copy()
 	if err := rename(spec.Maps[qdiscMapWeir], kind); err != nil {
 		return nil, err
 	}
-	coll, err := ebpf.NewCollection(spec)
+	var shared ebpf.CollectionOptions
+	if askers != nil {
+		shared.MapReplacements = map[string]*ebpf.Map{answers.Map: askers}
+	}
+	coll, err := ebpf.NewCollectionWithOptions(spec, shared)
 	if err != nil {
 		var verifier *ebpf.VerifierError
 		if errors.As(err, &verifier) {

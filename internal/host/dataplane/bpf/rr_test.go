@@ -77,7 +77,7 @@ func TestPacketsInTurn(t *testing.T) {
 	must(t, err)
 	must(t, spec.Variables[rrVarScheduler].Set(uint32(schedulersOf(spec.Types)["rr"])))
 	must(t, spec.Variables[rrVarCarrier].Set(where(plan.Carrier{Mask: plan.UsualMask}))) // sendTo says the class by the mark
-	o, err := loadAs(spec, "weirrr")
+	o, err := loadAs(spec, "weirrr", nil)
 	must(t, err)
 	defer o.close()
 	link := fairLink(100e3) // a packet takes 0.08 s

@@ -64,7 +64,7 @@ func TestVerifiedOnce(t *testing.T) {
 	names := map[string]bool{}
 	for range 4 {
 		begin := time.Now()
-		o, err := load(buildFor(true), "fair", plan.Carrier{})
+		o, err := load(buildFor(true), "fair", plan.Carrier{}, nil)
 		must(t, err)
 		defer o.close()
 		took, names[o.kind] = append(took, time.Since(begin)), true

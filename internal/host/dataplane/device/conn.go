@@ -5,6 +5,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/vishvananda/netlink"
@@ -146,4 +147,10 @@ func Explain(doing string, err error) error {
 		return fmt.Errorf("%s: %w", doing, dataplane.ErrNoDevice)
 	}
 	return explain(doing, err)
+}
+
+// Reason returns the first line of what Explain says, as a sentence.
+func Reason(doing string, err error) string {
+	reason, _, _ := strings.Cut(Explain(doing, err).Error(), "\n")
+	return reason + "."
 }

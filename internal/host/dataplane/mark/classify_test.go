@@ -45,7 +45,7 @@ func loadAs(t testing.TB, name string, class plan.ClassID, carrier plan.Carrier,
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog, err := p.load(attach)
+	prog, err := p.load(attach, nil)
 	if err != nil {
 		t.Fatalf("%d rules: %+v", len(p.rules), err)
 	}
@@ -214,7 +214,7 @@ func loadLate(t testing.TB, name string, carrier plan.Carrier, classes []late, o
 	}
 	p.serveLate(classes)
 	p.reown(Sockets{Levels: 1, Owners: map[uint64]uint32{top: plan.Lane(own.class, rules.Default)}})
-	prog, err := p.load(ebpf.AttachTCXEgress)
+	prog, err := p.load(ebpf.AttachTCXEgress, nil)
 	if err != nil {
 		t.Fatalf("%d rules: %+v", len(p.rules), err)
 	}

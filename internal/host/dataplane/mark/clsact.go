@@ -58,7 +58,7 @@ func (m *Marker) setFilter(at device.Filter, name string, want program) error {
 	if err != nil && !errors.Is(err, errNotOurs) {
 		return err
 	}
-	prog, err := want.load(ebpf.AttachNone)
+	prog, err := want.load(ebpf.AttachNone, m.notes.Askers)
 	if err != nil {
 		return err
 	}

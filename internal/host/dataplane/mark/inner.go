@@ -5,7 +5,6 @@ package mark
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -16,24 +15,32 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netns"
 
-	"weir/internal/base/cgroup"
 	"weir/internal/base/nsthread"
 	"weir/internal/core/plan"
 	"weir/internal/host/dataplane"
+	"weir/internal/host/dataplane/device"
+	"weir/internal/host/dataplane/mark/group"
 )
 
 // A workload on a macvlan has a lo of its own. Its namespace has net.ipv4.ip_forward as the host
 // had it, and forwards the frames of a packet socket that come back from lo: to the link they have
 // neither device nor socket. So their seal is written at that lo. The link of the program is the
-// agent's, and the namespace's root cannot take it off. That needs tcx, Linux 6.6.
-var innerLo = hook{above.attach, above.parent, "inner", above.program, above.handle}
+// agent's, and the namespace's root cannot take it off. Its kernel answers itself, too: who asked
+// is noted where the packet comes back. That needs tcx, Linux 6.6.
+var (
+	innerLo   = hook{above.attach, above.parent, "inner", above.program, above.handle}
+	innerNote = hook{ebpf.AttachTCXIngress, device.ClsactIngress, "inner-asked", classifyProgWeirRulesNote, 0}
+)
 
 // inner attaches to the lo of other network namespaces. What other attachments are told as the
 // index and the name of a device is the inode of a namespace and a path to it.
-type inner struct{ *Marker }
+type inner struct {
+	*Marker
+	hook hook
+}
 
 func (i inner) pinOf(inode int) (pin, error) {
-	dir, err := i.conn.PinDir(i.opts, innerLo.folder)
+	dir, err := i.conn.PinDir(i.opts, i.hook.folder)
 	return pin{filepath.Join(dir, strconv.Itoa(inode)), func(info *link.Info) bool {
 		at := info.TCX()
 		return at != nil && at.Ifindex == loopback // 0 once the namespace is gone
@@ -45,7 +52,7 @@ func (i inner) attach(inode int, path string, want program) error {
 	if err != nil {
 		return err
 	}
-	return i.attachPinned(at, want, innerLo.attach, func(prog *ebpf.Program) (l link.Link, err error) {
+	return i.attachPinned(at, want, i.hook.attach, func(prog *ebpf.Program) (l link.Link, err error) {
 		ns, err := netns.GetFromPath(path)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", dataplane.ErrNoDevice, err) // its process has ended
@@ -56,7 +63,7 @@ func (i inner) attach(inode int, path string, want program) error {
 			return nil, errors.Join(dataplane.ErrNoDevice, err)
 		}
 		err = nsthread.In(ns, func() (err error) {
-			l, err = link.AttachTCX(link.TCXOptions{Interface: loopback, Program: prog, Attach: innerLo.attach, Anchor: link.Head()})
+			l, err = link.AttachTCX(link.TCXOptions{Interface: loopback, Program: prog, Attach: i.hook.attach, Anchor: link.Head()})
 			return err
 		})
 		return l, err
@@ -80,7 +87,7 @@ func (i inner) read(inode int) (identity, error) {
 }
 
 func (i inner) list() ([]plan.Port, error) {
-	return i.listPinned(innerLo.folder, func(inode uint64) (plan.Port, pin, error) {
+	return i.listPinned(i.hook.folder, func(inode uint64) (plan.Port, pin, error) {
 		at, err := i.pinOf(int(inode))
 		return plan.Port{Device: "lo", Ifindex: int(inode)}, at, err
 	})
@@ -88,16 +95,16 @@ func (i inner) list() ([]plan.Port, error) {
 
 // namespaces returns the network namespaces, but this one, of processes in the cgroups of a
 // state, by their inodes: a path to each.
-func (i inner) namespaces(state plan.State) map[int]string {
+func (s sealer) namespaces(state plan.State) map[int]string {
 	found := map[int]string{}
 	for _, port := range state.Ports {
-		if port.Cgroup == "" || port.Sockets || !i.tcx {
+		if port.Cgroup == "" || port.Sockets || !s.tcx {
 			continue
 		}
-		for _, pid := range processesIn(port.Cgroup) {
+		for _, pid := range group.Processes(port.Cgroup) {
 			path := nsthread.PathOf("/proc/" + strconv.Itoa(pid))
 			var stat syscall.Stat_t
-			if syscall.Stat(path, &stat) == nil && stat.Ino != i.conn.Netns() {
+			if syscall.Stat(path, &stat) == nil && stat.Ino != s.conn.Netns() {
 				found[int(stat.Ino)] = path
 			}
 		}
@@ -105,46 +112,31 @@ func (i inner) namespaces(state plan.State) map[int]string {
 	return found
 }
 
-// Bounds of what is read of a cgroup. The processes of a container are in one namespace, unless
-// one of them may make others, by a user namespace too, and has the first ones listed move there.
-const (
-	mostProcesses = 8
-	mostFolders   = 64
-)
-
-// processesIn returns some processes of a cgroup, or of the first one below that has any.
-func processesIn(folder string) (pids []int) {
-	folders := 0
-	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.IsDir() {
-			return nil // it is gone, or a file
-		}
-		folders++
-		if pids = cgroup.Some(path, mostProcesses); len(pids) > 0 || folders == mostFolders {
-			return fs.SkipAll
-		}
-		return nil
-	})
-	return pids
-}
-
-// setInner brings the program to the lo of each namespace.
+// setInner brings the programs to the lo of each namespace.
 func (s sealer) setInner(state plan.State, sockets Sockets) error {
-	for inode, path := range inner(s).namespaces(state) {
-		if err := s.attach(innerLo, inode, path, 0, Marking{}, s.seals(state, sockets)); err != nil && !errors.Is(err, dataplane.ErrNoDevice) {
+	for inode, path := range s.namespaces(state) {
+		err := s.attach(innerLo, inode, path, 0, Marking{}, s.seals(state, sockets))
+		if err == nil {
+			err = s.attach(innerNote, inode, path, 0, Marking{}, func(*program) {})
+		}
+		if err != nil && !errors.Is(err, dataplane.ErrNoDevice) {
 			return err
 		}
 		s.sealed[sealedPlace{innerLo, inode}] = true
 	}
 	_, err := s.at(innerLo).list() // removes the pins of namespaces that are gone
-	return err
+	_, failed := s.at(innerNote).list()
+	return errors.Join(err, failed)
 }
 
-// missingInner says in which namespaces the program was removed.
+// missingInner says in which namespaces a program was removed.
 func (s sealer) missingInner(state plan.State) (lost []string, err error) {
-	namespaces := inner(s).namespaces(state)
+	namespaces := s.namespaces(state)
 	for _, inode := range slices.Sorted(maps.Keys(namespaces)) {
 		_, err := s.at(innerLo).read(inode)
+		if err == nil {
+			_, err = s.at(innerNote).read(inode)
+		}
 		switch {
 		case errors.Is(err, errNotOurs):
 			lost = append(lost, s.lost(sealedPlace{innerLo, inode}, "lo of "+namespaces[inode])...)

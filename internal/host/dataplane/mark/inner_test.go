@@ -11,6 +11,7 @@ import (
 	"weir/internal/base/nsthread"
 	"weir/internal/core/plan"
 	"weir/internal/host/dataplane/device/netnstest"
+	"weir/internal/host/dataplane/mark/group"
 	"weir/internal/host/dataplane/mark/marktest"
 )
 
@@ -20,9 +21,9 @@ func TestInnerNamespaceOfLaterProcesses(t *testing.T) {
 	m := newMarker(t, netnstest.Options(t), "tcx")
 	port := plan.Port{Cgroup: marktest.Cgroup(t), Class: 6}
 	own, moved := netnstest.New(t), netnstest.New(t)
-	for i := range mostProcesses + 1 {
+	for i := range group.MostProcesses + 1 {
 		in := moved
-		if i == mostProcesses {
+		if i == group.MostProcesses {
 			in = own
 		}
 		cmd := exec.Command("sh", "-c", "echo $$ >"+port.Cgroup+"/cgroup.procs && exec sleep 60")
@@ -31,9 +32,9 @@ func TestInnerNamespaceOfLaterProcesses(t *testing.T) {
 			cmd.Process.Kill()
 			cmd.Wait()
 		})
-		until(t, func() bool { return len(cgroup.Some(port.Cgroup, mostProcesses)) > min(i, mostProcesses-1) })
+		until(t, func() bool { return len(cgroup.Some(port.Cgroup, group.MostProcesses)) > min(i, group.MostProcesses-1) })
 	}
 	var stat syscall.Stat_t
 	must(t, syscall.Stat(own.Path(), &stat))
-	until(t, func() bool { return inner{m}.namespaces(plan.State{Ports: []plan.Port{port}})[int(stat.Ino)] != "" })
+	until(t, func() bool { return sealer{m}.namespaces(plan.State{Ports: []plan.Port{port}})[int(stat.Ino)] != "" })
 }

@@ -16,6 +16,7 @@ import (
 	"weir/internal/core/plan"
 	"weir/internal/host/dataplane"
 	"weir/internal/host/dataplane/device"
+	"weir/internal/host/dataplane/mark/answers"
 	"weir/internal/host/dataplane/mark/bypass"
 	"weir/internal/host/dataplane/mark/chain"
 )
@@ -28,6 +29,7 @@ type Marker struct {
 	conn    *device.Conn
 	opts    dataplane.Options
 	carrier plan.Carrier
+	notes   answers.Notes
 	tcx     bool // this kernel has it
 	log     *slog.Logger
 
@@ -103,7 +105,7 @@ func New(opts dataplane.Options, log *slog.Logger) (*Marker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Marker{conn: conn, opts: opts, carrier: carrier, tcx: haveTCX(), names: chain.Names{}, found: chain.Known[identity]{}, log: log}, nil
+	return &Marker{conn: conn, opts: opts, carrier: carrier, notes: answers.Notes{Conn: conn, Opts: opts}, tcx: haveTCX(), names: chain.Names{}, found: chain.Known[identity]{}, log: log}, nil
 }
 
 // at is how this kernel attaches to a hook.
@@ -111,8 +113,8 @@ func (m *Marker) at(h hook) attachment {
 	switch h {
 	case inward:
 		return redirect{m}
-	case innerLo:
-		return inner{m}
+	case innerLo, innerNote:
+		return inner{m, h}
 	}
 	if m.tcx {
 		return tcx{m, h}
@@ -156,7 +158,7 @@ func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 	}
 	host, _ := state.Class(0)
 	sockets, err := m.Sockets(state)
-	if err = errors.Join(err, m.bypass().Stand()); err != nil {
+	if err = errors.Join(err, m.bypass().Stand(), m.notes.Stand()); err != nil {
 		return err
 	}
 	if err := (sealer{m}).set(dev, state, sockets); err != nil {
@@ -195,7 +197,7 @@ func (m *Marker) AttachLinkRules(dev device.Device, state plan.State) error {
 		return err
 	}
 	err = splitter{m}.set(dev, state, sockets)
-	return errors.Join(err, m.bypass().Stand(), (sealer{m}).set(dev, state, sockets), m.prunePins())
+	return errors.Join(err, m.bypass().Stand(), m.notes.Stand(), (sealer{m}).set(dev, state, sockets), m.prunePins())
 }
 
 // wanted reports whether a link whose qdisc checks local sockets itself gets the program.
@@ -314,7 +316,7 @@ func (m *Marker) Release() error {
 // that are carried to an IFB go on being so.
 func (m *Marker) CleanupAll() error {
 	if m.opts.Inward != nil {
-		outward := &Marker{conn: m.conn, opts: m.opts, carrier: m.carrier, tcx: m.tcx, names: m.names, log: m.log}
+		outward := &Marker{conn: m.conn, opts: m.opts, carrier: m.carrier, notes: m.notes, tcx: m.tcx, names: m.names, log: m.log}
 		outward.opts.Inward = nil
 		return outward.CleanupAll()
 	}
@@ -328,11 +330,11 @@ func (m *Marker) CleanupAll() error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, h := range []hook{egress, above, back, innerLo} {
+	for _, h := range []hook{egress, above, back, innerLo, innerNote} {
 		failed = errors.Join(failed, detachAll(m.at(h)))
 	}
-	failed = errors.Join(failed, splitter{m}.end(), remnants{m}.removeAll(), m.bypass().End())
-	for _, folder := range []string{ingress.folder, egress.folder, above.folder, back.folder, frames.folder, innerLo.folder, sends.folder, opens.folder, sends.goneFolder(), opens.goneFolder(), bypass.Folder} {
+	failed = errors.Join(failed, splitter{m}.end(), remnants{m}.removeAll(), m.bypass().End(), m.notes.End())
+	for _, folder := range []string{ingress.folder, egress.folder, above.folder, back.folder, frames.folder, innerLo.folder, innerNote.folder, sends.folder, opens.folder, sends.goneFolder(), opens.goneFolder(), bypass.Folder, answers.Folder} {
 		dir, err := m.conn.PinDir(m.opts, folder)
 		if err != nil {
 			continue // it was not there either
@@ -362,7 +364,7 @@ var haveTCX = sync.OnceValue(func() bool {
 	if err != nil {
 		return false
 	}
-	prog, err := nothing.load(ebpf.AttachTCXIngress)
+	prog, err := nothing.load(ebpf.AttachTCXIngress, nil)
 	if err != nil {
 		return false
 	}

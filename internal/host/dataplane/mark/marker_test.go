@@ -52,7 +52,7 @@ func mustLoad(t *testing.T, class plan.ClassID, carrier plan.Carrier) *ebpf.Prog
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog, err := p.load(ebpf.AttachTCXIngress)
+	prog, err := p.load(ebpf.AttachTCXIngress, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

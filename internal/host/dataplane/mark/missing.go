@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"weir/internal/core/plan"
 	"weir/internal/host/dataplane"
 	"weir/internal/host/dataplane/device"
+	"weir/internal/host/dataplane/mark/answers"
 	"weir/internal/host/dataplane/mark/bypass"
 	"weir/internal/host/dataplane/mark/group"
 )
@@ -76,6 +76,9 @@ func (m *Marker) MissingAtLink(dev device.Device, state plan.State, rulesOnly bo
 	if err != nil {
 		return nil, err
 	}
+	if m.notes.Missing() {
+		missing = append(missing, "for whom the kernel answers is not noted")
+	}
 	whole, err := splitter{m}.missing()
 	return slices.Concat(missing, unsealed, whole), err
 }
@@ -116,10 +119,13 @@ func (m *Marker) Gaps() (gaps []string) {
 	if whole := (splitter{m}).gap(); whole != "" {
 		gaps = append(gaps, whole)
 	}
-	err := bypass.Unsupported()
-	if err == nil || m.opts.IFB() {
+	if m.opts.IFB() {
 		return gaps
 	}
-	reason, _, _ := strings.Cut(device.Explain("refuse socket options", err).Error(), "\n")
-	return append(gaps, "A workload with the host's network can send past the qdisc, with CAP_NET_RAW by PACKET_QDISC_BYPASS or AF_XDP, and have the kernel send reports of multicast without end: this kernel cannot refuse them (needs Linux 6.1 with BTF; arm64: 6.4): "+reason+".")
+	for _, gap := range []string{bypass.Gap(), answers.Gap()} {
+		if gap != "" {
+			gaps = append(gaps, gap)
+		}
+	}
+	return gaps
 }

@@ -36,7 +36,7 @@ func (m *Marker) attachPinned(at pin, want program, attach ebpf.AttachType, fres
 			return nil
 		}
 	}
-	prog, err := want.load(attach)
+	prog, err := want.load(attach, m.notes.Askers)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (t tcx) lead(at pin, want program, fresh func(*ebpf.Program) (link.Link, er
 	}
 	defer old.Close()
 	want.running = nil // a program is attached once at a hook
-	prog, err := want.load(t.hook.attach)
+	prog, err := want.load(t.hook.attach, t.notes.Askers)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"weir/internal/core/plan"
 	"weir/internal/host/dataplane"
 	"weir/internal/host/dataplane/device"
+	"weir/internal/host/dataplane/mark/answers"
 )
 
 // constants are the variables of marking/mark.bpf.c, as they lie in .rodata. Those of
@@ -40,6 +41,7 @@ var placeSize = map[string]uintptr{
 	classifyProgWeirRulesLong: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesSegm: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesSeal: unsafe.Sizeof(classifyWeirPlace{}),
+	classifyProgWeirRulesNote: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesIfb:  unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesCgrp: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesSock: unsafe.Sizeof(classifyWeirPlace{}),
@@ -54,13 +56,27 @@ var placeSize = map[string]uintptr{
 // rulesMap is the section of marking/classify.bpf.c with the rules.
 const rulesMap = ".rodata.rules"
 
+// readers are the programs that note, or read, for whom the kernel answers.
+var readers = []string{classifyProgWeirRulesLink, classifyProgWeirRulesLong, classifyProgWeirRulesZone, classifyProgWeirRulesArea, classifyProgWeirRulesNote}
+
 // load puts the program into the kernel, once per place: with the constants in it
-// there is nothing to look up when a packet comes.
-func (p program) load(attach ebpf.AttachType) (*ebpf.Program, error) {
+// there is nothing to look up when a packet comes. askers opens the map of package answers; nil =
+// the program gets one of its own.
+func (p program) load(attach ebpf.AttachType, askers func() (*ebpf.Map, error)) (*ebpf.Program, error) {
 	if p.running != nil {
 		if prog := p.running(); prog != nil {
 			return prog, nil
 		}
+	}
+	var shared ebpf.CollectionOptions
+	if slices.Contains(readers, p.name) && askers != nil {
+		shares, err := askers()
+		if err != nil {
+			return nil, err
+		}
+		defer shares.Close()
+		shared.MapReplacements = map[string]*ebpf.Map{answers.Map: shares}
+		p.place.SkAt, p.place.SendsAt = answers.Sends()
 	}
 	spec, err := p.spec()
 	if err != nil {
@@ -73,7 +89,7 @@ func (p program) load(attach ebpf.AttachType) (*ebpf.Program, error) {
 	var loaded struct {
 		Program *ebpf.Program `ebpf:"wanted"`
 	}
-	err = spec.LoadAndAssign(&loaded, nil)
+	err = spec.LoadAndAssign(&loaded, &shared)
 	if errors.Is(err, ebpf.ErrNotSupported) {
 		return nil, fmt.Errorf("load the marking program: %w: %w", dataplane.ErrNoSupport, err)
 	}

@@ -159,8 +159,8 @@ func TestLinkEgress(t *testing.T) {
 	})
 }
 
-// onlyTransport lets a witness see nothing but UDP and TCP over IPv4 in untagged frames: the kernel
-// has packets of its own, such as multicast reports, to send at any time.
+// onlyTransport lets a witness see nothing but UDP, TCP and ICMP over IPv4 in untagged frames: the
+// kernel has packets of its own, such as multicast reports, to send at any time.
 var onlyTransport = asm.Instructions{
 	asm.Mov.Reg(asm.R7, asm.R1),
 	asm.Mov.Imm(asm.R2, 14+9),
@@ -171,6 +171,7 @@ var onlyTransport = asm.Instructions{
 	asm.FnSkbLoadBytes.Call(),
 	asm.LoadMem(asm.R8, asm.RFP, -16, asm.Byte),
 	asm.JEq.Imm(asm.R8, unix.IPPROTO_UDP, "taken"),
+	asm.JEq.Imm(asm.R8, unix.IPPROTO_ICMP, "taken"),
 	asm.JNE.Imm(asm.R8, unix.IPPROTO_TCP, "end"),
 	asm.Mov.Reg(asm.R1, asm.R7).WithSymbol("taken"),
 }
@@ -400,7 +401,7 @@ func TestLateDSCP(t *testing.T) {
 	if p.identity() == bare {
 		t.Error("the codepoints are not in the digest")
 	}
-	prog, err := p.load(ebpf.AttachTCXEgress)
+	prog, err := p.load(ebpf.AttachTCXEgress, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func (m *Marker) Moved() bool {
 // set brings the programs to the devices above a link, or takes them off.
 func (s sealer) set(link device.Device, state plan.State, sockets Sockets) error {
 	if !sockets.Sealed {
-		return errors.Join(detachAll(s.at(above)), detachAll(s.at(innerLo)))
+		return errors.Join(detachAll(s.at(above)), detachAll(s.at(innerLo)), detachAll(s.at(innerNote)))
 	}
 	devices, err := s.conn.Above(link)
 	if err != nil {

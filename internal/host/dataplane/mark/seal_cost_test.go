@@ -7,16 +7,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	cgroups "weir/internal/base/cgroup"
 	"weir/internal/core/plan"
 	"weir/internal/host/dataplane/device/netnstest"
+	"weir/internal/host/dataplane/mark/marktest"
 )
 
 // BenchmarkSeal says what the program at lo costs a packet of a local TCP connection, to the
@@ -63,13 +60,13 @@ func BenchmarkSeal(b *testing.B) {
 		{"host", groups["host"], [4]byte{10, 9, 9, 1}}, {"workload", groups["workload"], [4]byte{10, 9, 9, 1}},
 	} {
 		enter(bench.group)
-		exchange := connection(b, bench.at)
+		exchange := marktest.Exchange(b, bench.at)
 		var with, without []float64
 		for range 40 {
 			fatal(b, sealer{m}.set(lo, plan.State{}, Sockets{}))
-			without = append(without, settled(exchange))
+			without = append(without, marktest.Settled(exchange))
 			fatal(b, sealer{m}.attachTo(lo, state, sockets))
-			with = append(with, settled(exchange))
+			with = append(with, marktest.Settled(exchange))
 		}
 		// The least of several: the rest has other work of the kernel in it.
 		bare, sealed := slices.Min(without), slices.Min(with)
@@ -81,56 +78,9 @@ func BenchmarkSeal(b *testing.B) {
 	}
 }
 
-// settled measures when what loading and removing a program leaves behind is done with: garbage of
-// Go's, and maps that the kernel frees later.
-func settled(exchange func() float64) float64 {
-	runtime.GC()
-	time.Sleep(50 * time.Millisecond)
-	return min(exchange(), exchange())
-}
-
 func fatal(b *testing.B, err error) {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)
-	}
-}
-
-// connection returns a function that has two ends at an address of lo send each other one byte
-// 500 times, and says how long a packet took, in ns. What a byte acknowledges needs no packet of
-// its own.
-func connection(b *testing.B, address [4]byte) func() float64 {
-	listener, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-	fatal(b, err)
-	fatal(b, unix.Bind(listener, &unix.SockaddrInet4{Addr: address}))
-	fatal(b, unix.Listen(listener, 1))
-	at, err := unix.Getsockname(listener)
-	fatal(b, err)
-	here, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-	fatal(b, err)
-	fatal(b, unix.Connect(here, at))
-	there, _, err := unix.Accept(listener)
-	fatal(b, err)
-	for _, fd := range []int{here, there} {
-		fatal(b, unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
-	}
-	b.Cleanup(func() {
-		for _, fd := range []int{listener, here, there} {
-			unix.Close(fd)
-		}
-	})
-	const times = 500
-	one := make([]byte, 1)
-	return func() float64 {
-		begin := time.Now()
-		for range times {
-			for _, way := range [][2]int{{here, there}, {there, here}} {
-				_, err := unix.Write(way[0], one)
-				fatal(b, err)
-				_, err = unix.Read(way[1], one)
-				fatal(b, err)
-			}
-		}
-		return float64(time.Since(begin).Nanoseconds()) / (2 * times)
 	}
 }

@@ -29,7 +29,7 @@ func zoneProgram(t testing.TB, name string, area *dataplane.CompiledArea) *ebpf.
 		t.Fatal(err)
 	}
 	p.redirect(dataplane.Inward{IFB: 77, Local: true, Area: area})
-	prog, err := p.load(ebpf.AttachNone)
+	prog, err := p.load(ebpf.AttachNone, nil)
 	if err != nil {
 		t.Fatalf("%+v", err)
 	}
@@ -244,7 +244,7 @@ func TestZoneByTheFrame(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.redirect(dataplane.Inward{IFB: 77, Area: area})
-		prog, err := p.load(ebpf.AttachTCXEgress)
+		prog, err := p.load(ebpf.AttachTCXEgress, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

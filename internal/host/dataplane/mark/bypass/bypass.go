@@ -225,6 +225,16 @@ var Unsupported = sync.OnceValue(func() error {
 	return errors.Join(links[0].Close(), links[1].Close())
 })
 
+// Gap says what is not held on a kernel that cannot refuse the options; "" = this one can.
+func Gap() string {
+	err := Unsupported()
+	if err == nil {
+		return ""
+	}
+	return "A workload with the host's network can send past the qdisc, with CAP_NET_RAW by PACKET_QDISC_BYPASS or AF_XDP, and have the kernel send reports of multicast without end: " +
+		"this kernel cannot refuse them (needs Linux 6.1 with BTF; arm64: 6.4): " + device.Reason("refuse socket options", err)
+}
+
 // Unbind no longer refuses a cgroup anything.
 func (b Refusals) Unbind(id uint64) error {
 	return b.Keep(func(other uint64, _ uint8) bool { return other != id })

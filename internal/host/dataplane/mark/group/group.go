@@ -68,6 +68,29 @@ func Populated(path string) bool {
 	return err != nil || strings.Contains(string(text), "populated 1") // the top has no such file
 }
 
+// Bounds of what is read of a cgroup. The processes of a container are in one namespace, unless
+// one of them may make others, by a user namespace too, and has the first ones listed move there.
+const (
+	MostProcesses = 8
+	mostFolders   = 64
+)
+
+// Processes returns some processes of a cgroup, or of the first one below that has any.
+func Processes(folder string) (pids []int) {
+	folders := 0
+	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return nil // it is gone, or a file
+		}
+		folders++
+		if pids = cgroups.Some(path, MostProcesses); len(pids) > 0 || folders == mostFolders {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return pids
+}
+
 // LevelBit has the bit of how far a cgroup is below the top, or of all where that is not known.
 func LevelBit(path string) uint32 {
 	switch level := levelOf(path); {

@@ -37,6 +37,9 @@ const (
 	toEther = "02:00:00:00:00:09" // a neighbour on the link
 	toIP    = "192.0.2.9"
 	ownIP   = "192.0.2.1"
+
+	bridgeIP  = "10.9.9.1"
+	stackedIP = "192.0.2.7"
 )
 
 // Bed is that host.
@@ -79,10 +82,16 @@ func (b *Bed) plug(t *testing.T) {
 	host.Run("ip", "link", "set", Uplink+"p", "up")
 	host.Run("ip", "addr", "add", ownIP+"/24", "dev", Uplink)
 	host.Run("ip", "neigh", "add", toIP, "lladdr", toEther, "dev", Uplink)
-	host.Run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.lo.rp_filter=0")
+	host.Run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.lo.rp_filter=0", "net.ipv4.tcp_synack_retries=0")
+	host.Run("ip", "link", "set", "lo", "up")
 	host.Run("ip", "link", "add", "br0", "address", "02:00:00:00:00:0b", "type", "bridge", "mcast_snooping", "0")
 	host.Run("ip", "link", "set", "br0", "up")
-	host.Run("ip", "addr", "add", "10.9.9.1/24", "dev", "br0")
+	host.Run("ip", "addr", "add", bridgeIP+"/24", "dev", "br0")
+	listener, err := net.Listen("tcp", bridgeIP+":9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
 	host.Run("ip", "link", "add", "box0", "type", "veth", "peer", "name", "eth0", "netns", b.box.Name)
 	host.Run("ip", "link", "set", "box0", "master", "br0", "up")
 	host.Run("ip", "link", "add", "vxlan0", "type", "vxlan", "id", "7", "dstport", "4789", "remote", toIP, "dev", Uplink)
@@ -91,7 +100,7 @@ func (b *Bed) plug(t *testing.T) {
 	b.box.Run("ip", "link", "set", "eth0", "up")
 	b.box.Run("ip", "route", "add", "default", "via", "10.9.9.1")
 	b.box.Run("ip", "neigh", "add", "10.9.9.1", "lladdr", "02:00:00:00:00:0b", "dev", "eth0")
-	b.stack(b.stacked, "mac0", "192.0.2.7/24")
+	b.stack(b.stacked, "mac0", stackedIP+"/24")
 	b.stack(b.sealing, "mac1", "192.0.2.8/24")
 	// The root of a container with CAP_NET_ADMIN can do this: 0x80e0 is the seal of class 7.
 	b.sealing.Run("tc", "qdisc", "add", "dev", "eth0", "clsact")
@@ -160,7 +169,19 @@ func (b *Bed) Tries(t *testing.T) []Try {
 	bridge := br0.HardwareAddr.String()
 	udp := func(mark string) []string { return []string{"udp", mark, "0"} }
 	packet := func(mark, device, to string) []string { return []string{"packet", mark, "0", device, to} }
+	forgedTo := func(what, to string) []string { return []string{"forged", "0", "0", what, to} }
 	return []Try{
+		{"container, an echo in another's name", 0x50000, b.box, b.other, forgedTo("echo", bridgeIP)},
+		{"the host's own, to the same", 0x3, b.host, b.other, udp(forged)},
+		{"the host's own question to the same", 0, b.host, b.other, []string{"echo", "0", "0"}},
+		{"the host's echo in another's name", 0, b.host, b.other, forgedTo("echo", ownIP)},
+		{"container, a closed port in another's name", 0x50000, b.box, b.other, forgedTo("closed", bridgeIP)},
+		{"container, a listener of the host's refuses", 0x50000, b.box, b.other, forgedTo("ack", bridgeIP)},
+		{"container, a listener of the host's accepts", 0x50000, b.box, b.other, forgedTo("syn", bridgeIP)},
+		{"an echo in another's name", 0x60000, b.host, b.six, forgedTo("echo", ownIP)},
+		{"an echo in another's name, nested", 0x80000, b.host, b.deeper, forgedTo("echo", ownIP)},
+		{"macvlan, an echo in another's name", 0x60000, b.stacked, b.six, forgedTo("echo", stackedIP)},
+		{"macvlan, a closed port in another's name", 0x60000, b.stacked, b.six, forgedTo("closed", stackedIP)},
 		{"UDP, unmarked", 0x60005, b.host, b.six, udp(foreign)},
 		{"SO_MARK of another class", 0x60003, b.host, b.six, udp(forged)},
 		{"packet socket", 0x60000, b.host, b.six, packet("0", Uplink, toEther)},

@@ -60,6 +60,10 @@ func sendOne(how []string) error {
 		return sendUDP(as)
 	case "listen":
 		return answer(as)
+	case "forged":
+		return ask(toIP, how[4], how[3])
+	case "echo":
+		return ask(ownIP, toIP, how[0])
 	}
 	packet := frame("10.9.9.9", toIP, unix.IPPROTO_UDP, "9c400009 00080000")
 	if how[0] == "encapsulated" {
@@ -127,6 +131,27 @@ func answer(as chosen) error {
 	}
 	const syn = "9c400009 00000001 00000000 5002ffff 00000000"
 	return sendPacket(chosen{}, Uplink+"p", dev.HardwareAddr.String(), frame(toIP, ownIP, unix.IPPROTO_TCP, syn))
+}
+
+// ask sends a packet in another's name, which the kernel of the receiver answers.
+func ask(from, to, what string) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_RAW)
+	if err != nil {
+		return err
+	}
+	protocol, content := byte(unix.IPPROTO_TCP), questions[what]
+	if what == "echo" {
+		protocol = unix.IPPROTO_ICMP
+	}
+	return unix.Sendto(fd, frame(from, to, protocol, content), 0, &unix.SockaddrInet4{Addr: [4]byte(net.ParseIP(to).To4())})
+}
+
+// questions are packets without their IP header. At port 9 of a bed a program listens.
+var questions = map[string]string{
+	"echo":   "0800f7ff 00000000",
+	"closed": "9c400007 00000001 00000000 5002ffff 00000000",
+	"syn":    "9c400009 00000001 00000000 5002ffff 00000000",
+	"ack":    "9c410009 00000001 00000001 5010ffff 00000000",
 }
 
 // frame is an IPv4 packet. That of UDP needs no checksum.

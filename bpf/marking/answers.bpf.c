@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Notes for whom the kernel answers (asked.h): what is delivered to this host passes here, at
+ * netfilter's LOCAL_IN of IPv4 and of IPv6, before the rules of others, and what is forwarded does
+ * not. The packet goes on, whatever it is.
+ *
+ * A packet's class is what its seal says. With mark_mask it may be in the mark, which counts for
+ * what came by a device: over lo a packet socket would choose it (owner.h).
+ *
+ * Example: class 3 asks for an echo in the name of 192.0.2.7. The note is ::ffff:192.0.2.7, 3; the
+ * host's own packet behind it makes the note 0.
+ *
+ * Cost: each packet that is delivered to the host pays some 100 instructions, most of them the
+ * kernel's way to here.
+ */
+#include "../core/kernel.h"
+
+#define weir_packet struct sk_buff
+#define WEIR_LOAD_IP packet_load_ip
+#include "asked.h"
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+/* Set before the load, frozen after it. */
+const volatile struct weir_carrier weir_in;
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct bpf_nf_ctx {
+	struct sk_buff *skb;
+};
+#pragma clang attribute pop
+
+#define NF_ACCEPT 1
+
+SEC("netfilter")
+int weir_note_in(struct bpf_nf_ctx *ctx)
+{
+	struct sk_buff *skb = ctx->skb;
+	__u32 lane = 0;
+
+	if (weir_sealed(skb->tc_index) || skb->skb_iif > WEIR_LOOPBACK)
+		lane = weir_lane_in(&weir_in, skb->tc_index, skb->mark);
+	weir_note(skb, lane & WEIR_LANE_CLASS ? lane : 0);
+	return NF_ACCEPT;
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package answers
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"weir/internal/core/plan"
+	"weir/internal/host/dataplane/device"
+	"weir/internal/host/dataplane/device/netnstest"
+)
+
+// The programs are there once, whoever asks for them; those of another build, or for another
+// carrier, take their place; a program of another owner that is first stays, and End leaves
+// nothing.
+func TestStand(t *testing.T) {
+	netnstest.Enter(t)
+	if err := Unsupported(); err != nil {
+		t.Skipf("skipped: this kernel cannot note who asks: %v", err)
+	}
+	conn, err := device.Open()
+	must(t, err)
+	defer conn.Close()
+	notes := Notes{conn, netnstest.Options(t)}
+	dir, err := conn.PinDir(notes.Opts, Folder)
+	must(t, err)
+	other := accepting(t)
+	theirs, err := link.AttachNetfilter(link.NetfilterOptions{
+		Program: other, ProtocolFamily: link.NetfilterProtoIPv4, Hook: link.NetfilterInetLocalIn, Priority: math.MinInt32 + 1})
+	must(t, err)
+	defer theirs.Close()
+
+	must(t, notes.Stand())
+	first := programsIn(t, dir)
+	must(t, notes.Stand())
+	if again := programsIn(t, dir); len(first) != 2 || !slices.Equal(again, first) {
+		t.Errorf("programs %v, then %v; want the same two", first, again)
+	}
+	must(t, os.Rename(filepath.Join(dir, notes.names()[0]), filepath.Join(dir, linkPin+"former_4")))
+	if !notes.Missing() {
+		t.Error("a link without its pin is not missed")
+	}
+	must(t, notes.Stand())
+	if now := programsIn(t, dir); len(now) != 2 || notes.Missing() || now[0] == first[0] && now[1] == first[1] {
+		t.Errorf("programs %v, before %v; want another one in place of that of a former build", now, first)
+	}
+	notes.Opts.MarkMask = uint32(plan.UsualMask)
+	must(t, notes.Stand())
+	if now := programsIn(t, dir); len(now) != 2 || slices.ContainsFunc(now, func(id ebpf.ProgramID) bool { return slices.Contains(first, id) }) {
+		t.Errorf("programs %v, before %v; want two others, for another carrier", now, first)
+	}
+	askers, err := notes.Askers()
+	must(t, err)
+	must(t, askers.Close())
+
+	must(t, notes.End())
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	if info, err := theirs.Info(); err != nil || info.Netfilter() == nil || info.Netfilter().Priority != math.MinInt32+1 {
+		t.Errorf("the other owner's link is %+v, %v", info, err)
+	}
+	must(t, notes.End())
+}
+
+// accepting is another owner's program.
+func accepting(t *testing.T) *ebpf.Program {
+	t.Helper()
+	spec, err := loadAnswers()
+	must(t, err)
+	var programs answersPrograms
+	must(t, spec.LoadAndAssign(&programs, nil))
+	t.Cleanup(func() { programs.Close() })
+	return programs.WeirNoteIn
+}
+
+// programsIn are the programs of the pinned links, in the order of their names.
+func programsIn(t *testing.T, dir string) (ids []ebpf.ProgramID) {
+	t.Helper()
+	pins, err := filepath.Glob(filepath.Join(dir, linkPin+"*"))
+	must(t, err)
+	for _, pin := range pins {
+		l, err := link.LoadPinnedLink(pin, nil)
+		must(t, err)
+		info, err := l.Info()
+		must(t, err)
+		ids = append(ids, info.Program)
+		must(t, l.Close())
+	}
+	return ids
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
