@@ -83,7 +83,7 @@ func TestAnswersOfTheHost(t *testing.T) {
 				b.host.must("ask", <-ended)
 			}()
 			<-time.After(time.Second)
-			f := r.measure()
+			f := r.measure(3 * time.Second)
 			t.Logf("max %.2f Mbit/s, received %.3f, %.1f %% of it in class %s", waysMax/1e6, f.received/1e6, 100*f.own, r.name)
 			if f.received < waysMax/2 || f.own > 0.01 {
 				t.Error("docs/security.md says that it is the host's")
@@ -91,7 +91,7 @@ func TestAnswersOfTheHost(t *testing.T) {
 			b.weir("set", "host", "--max", "1mbit")
 			defer b.weir("set", "host", "--max", "none")
 			<-time.After(time.Second)
-			if f = r.measure(); f.received > 1.01e6 {
+			if f = r.measure(3 * time.Second); f.received > 1.01e6 {
 				t.Errorf("with a max of 1 Mbit/s for the host, the server receives %.3f", f.received/1e6)
 			}
 		})

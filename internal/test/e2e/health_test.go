@@ -85,6 +85,11 @@ func TestFaultsAreSaid(t *testing.T) {
 		}, func() { b.must(unix.Unmount(b.stateDir(), 0)) }},
 		{"a certificate has ended", event.BadCertificate, event.Warning, "put a new one", reissue(tlstest.Expired), reissue()},
 		{"a certificate is none", event.BadCertificate, event.Warning, "put a new one", func() { b.must(os.WriteFile(files.Cert, []byte("none\n"), 0o644)) }, reissue()},
+		{"no program takes events", "undelivered", event.Warning, "127.0.0.1:9", func() {
+			good("", "tell: {webhook: {url: 'http://127.0.0.1:9/'}}\n")
+			time.Sleep(time.Second) // it is in force
+			b.host.run("tc qdisc del dev second root")
+		}, right},
 		{"a certificate is gone", event.BadCertificate, event.Warning, "put a new one", func() { b.must(os.Remove(files.Cert)) }, reissue()},
 	}
 	for _, f := range faults {

@@ -185,11 +185,11 @@ type figures struct {
 }
 
 // measure counts for a while what the server's device receives, and whose the qdisc says it is.
-func (r *run) measure() figures {
+func (r *run) measure(lasts time.Duration) figures {
 	number := r.a.workload(r.name).Class
 	before := r.counters(r.link)
 	received, begin := r.received()
-	<-time.After(*waysTime)
+	<-time.After(lasts)
 	got, end := r.received()
 	got -= received
 	after := r.counters(r.link)
@@ -276,7 +276,7 @@ func (r *run) try() {
 		r.way.after(r)
 	}
 	<-time.After(time.Second) // the burst
-	f := r.measure()
+	f := r.measure(*waysTime)
 	r.t.Logf("max %.2f Mbit/s, received %.3f, %.1f %% of it in class %s", waysMax/1e6, f.received/1e6, 100*f.own, r.name)
 	held := f.received <= 1.01*waysMax && f.own >= 0.99
 	switch {
