@@ -32,10 +32,7 @@ const (
 	atOptions          = 20
 )
 
-var (
-	stamps = []byte{1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9}
-	sack   = []byte{1, 1, 5, 10, 0, 0, 0, 7, 0, 0, 0, 9}
-)
+var stamps = []byte{1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9}
 
 // ackOf is an ACK of everything before byte 5000, with these options.
 func ackOf(version int, options []byte) ackPacket {
