@@ -70,7 +70,7 @@ var past = map[string]string{
 	"host/dataplane/device/conn.go":           namespaces,
 	"host/dataplane/goodput/meter.go":         kernels,
 	"host/dataplane/mark/inner.go":            namespaces,
-	"host/dataplane/mark/answers/answers.go":  pins,
+	"host/dataplane/mark/pinned/pinned.go":    pins,
 	"host/dataplane/mark/bypass/bypass.go":    pins,
 	"host/dataplane/mark/group/group.go":      kernels,
 	"host/dataplane/mark/pin.go":              pins,

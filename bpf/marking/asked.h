@@ -18,16 +18,16 @@
  * cgroup nor a seal: by the qdisc and by the programs at a link, which share the map.
  *
  * A packet of a user's socket, and one that is no answer (an echo request, UDP, a tunnel's), is
- * never looked at: who forges the name of S takes none of what the host itself has to say to S,
- * but for answers made on this CPU for nobody's question: to what the host forwards.
+ * never looked at: who forges the name of S takes none of what the host itself has to say to S, but
+ * for errors of ICMP that the kernel sends to S on this CPU about what it forwards.
  *
  * There is one note a CPU, so nothing grows, and no flood pushes anything out.
  *
  * The kernel sends all ICMP of a CPU, of every network namespace, by one socket, and what waits in
  * a qdisc counts as that socket's until 133 kB do: then it sends none. A workload with a small max
- * would have the host answer nobody, not even with "fragmentation needed". So an answer is lost
- * when the socket has WEIR_ANSWERS_WAIT bytes in queues (at a link whose qdisc is HTB, where the
- * kernel's BTF says where that is written down).
+ * could keep the kernel from all answers, "fragmentation needed" among them. So the qdisc, or the
+ * program at the link, drops an answer while the socket has WEIR_ANSWERS_WAIT bytes in queues (with
+ * HTB where the kernel's BTF says where that is written down).
  *
  * What it does not do: find the question of an answer that is not sent at once. Such are what waits
  * for a neighbour's address (at most 212 kB, once), SYN-ACKs that are repeated, and what the device

@@ -15,13 +15,9 @@
 package answers
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -33,6 +29,7 @@ import (
 	"weir/internal/core/plan"
 	"weir/internal/host/dataplane"
 	"weir/internal/host/dataplane/device"
+	"weir/internal/host/dataplane/mark/pinned"
 )
 
 // Folder is where map and links are pinned, the links under the digest of their build.
@@ -67,23 +64,7 @@ func (n Notes) Askers() (*ebpf.Map, error) {
 }
 
 func openAskers(dir string) (*ebpf.Map, error) {
-	path := filepath.Join(dir, mapPin)
-	askers, err := ebpf.LoadPinnedMap(path, nil)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return askers, err
-	}
-	spec, err := loadAnswers()
-	if err != nil {
-		return nil, err
-	}
-	askers, err = ebpf.NewMap(spec.Maps[Map])
-	if err != nil {
-		return nil, fmt.Errorf("make the map of who has asked the kernel: %w", err)
-	}
-	if err := askers.Pin(path); err != nil {
-		return nil, errors.Join(err, askers.Close())
-	}
-	return askers, nil
+	return pinned.OpenMap(filepath.Join(dir, mapPin), loadAnswers, Map)
 }
 
 // Stand has the programs of this build note who asks, and ends those of others. It does nothing
@@ -99,24 +80,19 @@ func (n Notes) Stand() error {
 		return err
 	}
 	names := n.names()
-	missing := slices.ContainsFunc(names, func(name string) bool { return absent(dir, name) })
+	missing := slices.ContainsFunc(names, func(name string) bool { return pinned.Absent(dir, name) })
 	if missing {
 		if err := n.attach(dir, names); err != nil {
 			return fmt.Errorf("note for whom the kernel answers: %w", err)
 		}
 	}
-	return end(dir, names)
+	return pinned.EndLinks(dir, linkPin, names)
 }
 
 // Missing reports whether a program that Stand has attached has no pin any more.
 func (n Notes) Missing() bool {
 	dir, err := n.Conn.PinDir(n.Opts, Folder)
-	return err == nil && Unsupported() == nil && slices.ContainsFunc(n.names(), func(name string) bool { return absent(dir, name) })
-}
-
-func absent(dir, name string) bool {
-	var stat unix.Stat_t
-	return errors.Is(unix.Lstat(filepath.Join(dir, name), &stat), unix.ENOENT)
+	return err == nil && Unsupported() == nil && slices.ContainsFunc(n.names(), func(name string) bool { return pinned.Absent(dir, name) })
 }
 
 // names are the names of the pins, for IPv4 and IPv6.
@@ -126,10 +102,7 @@ func (n Notes) names() []string {
 	return []string{name + "_4", name + "_6"}
 }
 
-var build = sync.OnceValue(func() string {
-	sum := sha256.Sum256(_AnswersBytes)
-	return hex.EncodeToString(sum[:6])
-})
+var build = sync.OnceValue(func() string { return pinned.Build(_AnswersBytes) })
 
 // attach attaches the programs that have no pin.
 func (n Notes) attach(dir string, names []string) error {
@@ -144,7 +117,7 @@ func (n Notes) attach(dir string, names []string) error {
 	}
 	defer program.Close()
 	for i, family := range families {
-		if !absent(dir, names[i]) {
+		if !pinned.Absent(dir, names[i]) {
 			continue
 		}
 		l, err := attach(program, family)
@@ -238,25 +211,5 @@ func (n Notes) End() error {
 	if err != nil {
 		return nil // it was not there either
 	}
-	err = end(dir, nil)
-	if gone := os.Remove(filepath.Join(dir, mapPin)); !errors.Is(gone, fs.ErrNotExist) {
-		err = errors.Join(err, gone)
-	}
-	return err
-}
-
-// end ends the links of all builds but those with these pins.
-func end(dir string, but []string) error {
-	pins, err := filepath.Glob(filepath.Join(dir, linkPin+"*"))
-	for _, pin := range pins {
-		if slices.Contains(but, filepath.Base(pin)) {
-			continue
-		}
-		l, opened := link.LoadPinnedLink(pin, nil)
-		if opened == nil { // removing the pin alone would detach too, but some time later
-			err = errors.Join(err, l.Detach(), l.Close())
-		}
-		err = errors.Join(err, os.Remove(pin))
-	}
-	return err
+	return pinned.End(dir, linkPin, mapPin)
 }

@@ -17,9 +17,9 @@ import (
 	"weir/internal/host/dataplane/device/netnstest"
 )
 
-// The programs are there once, whoever asks for them; those of another build, or for another
-// carrier, take their place; a program of another owner that is first stays, and End leaves
-// nothing.
+// Stand attaches the programs once, however many agents and links call it; those of another build,
+// or for another carrier, make place for them; a program of another owner that is first stays, and
+// End leaves nothing.
 func TestStand(t *testing.T) {
 	netnstest.Enter(t)
 	if err := Unsupported(); err != nil {

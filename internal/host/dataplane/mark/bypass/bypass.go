@@ -13,12 +13,9 @@
 package bypass
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -29,6 +26,7 @@ import (
 
 	"weir/internal/host/dataplane"
 	"weir/internal/host/dataplane/device"
+	"weir/internal/host/dataplane/mark/pinned"
 )
 
 // Folder is where the table and the links are pinned, the links under the digest of their build,
@@ -117,31 +115,12 @@ func (b Refusals) withBound(do func(bound *ebpf.Map) error) error {
 
 // openBound opens the table of cgroups, or makes it.
 func openBound(dir string) (*ebpf.Map, error) {
-	path := filepath.Join(dir, boundPin)
-	bound, err := ebpf.LoadPinnedMap(path, nil)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return bound, err
-	}
-	spec, err := loadBypass()
-	if err != nil {
-		return nil, err
-	}
-	bound, err = ebpf.NewMap(spec.Maps[bypassMapWeirBound])
-	if err != nil {
-		return nil, err
-	}
-	if err := bound.Pin(path); err != nil {
-		return nil, errors.Join(err, bound.Close())
-	}
-	return bound, nil
+	return pinned.OpenMap(filepath.Join(dir, boundPin), loadBypass, bypassMapWeirBound)
 }
 
 // refuse has the programs of this build ask and fill the table, and ends those of others.
 func (b Refusals) refuse(dir string, bound *ebpf.Map) error {
-	missing := slices.DeleteFunc(slices.Clone(refusalNames()), func(name string) bool {
-		_, err := os.Lstat(filepath.Join(dir, name))
-		return err == nil
-	})
+	missing := slices.DeleteFunc(slices.Clone(refusalNames()), func(name string) bool { return !pinned.Absent(dir, name) })
 	if len(missing) > 0 {
 		links, err := linkRefusals(bound, b.Conn.Netns())
 		if err != nil {
@@ -157,25 +136,13 @@ func (b Refusals) refuse(dir string, bound *ebpf.Map) error {
 			return err
 		}
 	}
-	return removeRefusals(dir, refusalNames())
-}
-
-// removeRefusals ends the links of all builds but one.
-func removeRefusals(dir string, but []string) error {
-	pins, err := filepath.Glob(filepath.Join(dir, refusalPin+"*"))
-	for _, pin := range pins {
-		if !slices.Contains(but, filepath.Base(pin)) {
-			err = errors.Join(err, os.Remove(pin))
-		}
-	}
-	return err
+	return pinned.EndLinks(dir, refusalPin, refusalNames())
 }
 
 // refusalNames are the names of the pins: of the program that refuses, and of the one that fills
 // the table.
 var refusalNames = sync.OnceValue(func() []string {
-	sum := sha256.Sum256(_BypassBytes)
-	build := hex.EncodeToString(sum[:6])
+	build := pinned.Build(_BypassBytes)
 	return []string{refusalPin + build, refusalPin + "born_" + build}
 })
 
@@ -250,7 +217,7 @@ func (b Refusals) Keep(keep func(id uint64, how uint8) bool) error {
 	}
 	bound, err := ebpf.LoadPinnedMap(filepath.Join(dir, boundPin), nil)
 	if errors.Is(err, fs.ErrNotExist) {
-		return removeRefusals(dir, nil)
+		return pinned.EndLinks(dir, refusalPin, nil)
 	}
 	if err != nil {
 		return err
@@ -279,11 +246,7 @@ func (b Refusals) End() error {
 	if err != nil {
 		return nil // it was not there either
 	}
-	err = removeRefusals(dir, nil)
-	if gone := os.Remove(filepath.Join(dir, boundPin)); !errors.Is(gone, fs.ErrNotExist) {
-		err = errors.Join(err, gone)
-	}
-	return err
+	return pinned.End(dir, refusalPin, boundPin)
 }
 
 // IDs returns the cgroups of the table, and how each is in it.
@@ -316,10 +279,8 @@ func (b Refusals) IsBound(id uint64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for _, name := range refusalNames() {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
-			return false, nil
-		}
+	if slices.ContainsFunc(refusalNames(), func(name string) bool { return pinned.Absent(dir, name) }) {
+		return false, nil
 	}
 	bound, err := ebpf.LoadPinnedMap(filepath.Join(dir, boundPin), nil)
 	if errors.Is(err, fs.ErrNotExist) {
