@@ -43,6 +43,8 @@ const (
 	linkPin = "in_"
 )
 
+var askers = pinned.Map{Pin: mapPin, Links: linkPin, Name: Map, Collection: loadAnswers}
+
 // mu keeps the Markers of several links from making the pins at once.
 var mu sync.Mutex
 
@@ -60,11 +62,7 @@ func (n Notes) Askers() (*ebpf.Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openAskers(dir)
-}
-
-func openAskers(dir string) (*ebpf.Map, error) {
-	return pinned.OpenMap(filepath.Join(dir, mapPin), loadAnswers, Map)
+	return askers.Open(dir)
 }
 
 // Stand has the programs of this build note who asks, and ends those of others. It does nothing
@@ -80,8 +78,7 @@ func (n Notes) Stand() error {
 		return err
 	}
 	names := n.names()
-	missing := slices.ContainsFunc(names, func(name string) bool { return pinned.Absent(dir, name) })
-	if missing {
+	if lost(dir, names) {
 		if err := n.attach(dir, names); err != nil {
 			return fmt.Errorf("note for whom the kernel answers: %w", err)
 		}
@@ -89,10 +86,14 @@ func (n Notes) Stand() error {
 	return pinned.EndLinks(dir, linkPin, names)
 }
 
-// Missing reports whether a program that Stand has attached has no pin any more.
+// Missing reports whether a program that Stand has attached, or the map, has no pin any more.
 func (n Notes) Missing() bool {
 	dir, err := n.Conn.PinDir(n.Opts, Folder)
-	return err == nil && Unsupported() == nil && slices.ContainsFunc(n.names(), func(name string) bool { return pinned.Absent(dir, name) })
+	return err == nil && Unsupported() == nil && lost(dir, n.names())
+}
+
+func lost(dir string, names []string) bool {
+	return pinned.Absent(dir, mapPin) || slices.ContainsFunc(names, func(name string) bool { return pinned.Absent(dir, name) })
 }
 
 // names are the names of the pins, for IPv4 and IPv6.
@@ -106,12 +107,12 @@ var build = sync.OnceValue(func() string { return pinned.Build(_AnswersBytes) })
 
 // attach attaches the programs that have no pin.
 func (n Notes) attach(dir string, names []string) error {
-	askers, err := openAskers(dir)
+	noted, err := askers.Open(dir)
 	if err != nil {
 		return err
 	}
-	defer askers.Close()
-	program, err := load(n.Opts.Carrier(), askers)
+	defer noted.Close()
+	program, err := load(n.Opts.Carrier(), noted)
 	if err != nil {
 		return err
 	}
@@ -211,5 +212,5 @@ func (n Notes) End() error {
 	if err != nil {
 		return nil // it was not there either
 	}
-	return pinned.End(dir, linkPin, mapPin)
+	return askers.End(dir)
 }

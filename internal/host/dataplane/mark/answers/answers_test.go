@@ -56,9 +56,15 @@ func TestStand(t *testing.T) {
 	if now := programsIn(t, dir); len(now) != 2 || slices.ContainsFunc(now, func(id ebpf.ProgramID) bool { return slices.Contains(first, id) }) {
 		t.Errorf("programs %v, before %v; want two others, for another carrier", now, first)
 	}
-	askers, err := notes.Askers()
-	must(t, err)
-	must(t, askers.Close())
+	asked := mapOf(t, notes)
+	must(t, os.Remove(filepath.Join(dir, mapPin)))
+	if !notes.Missing() {
+		t.Error("a map without its pin is not missed")
+	}
+	must(t, notes.Stand())
+	if again := mapOf(t, notes); again != asked || notes.Missing() {
+		t.Errorf("the map is %d, and the programs that run write map %d", again, asked)
+	}
 
 	must(t, notes.End())
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -79,6 +85,18 @@ func accepting(t *testing.T) *ebpf.Program {
 	must(t, spec.LoadAndAssign(&programs, nil))
 	t.Cleanup(func() { programs.Close() })
 	return programs.WeirNoteIn
+}
+
+// mapOf is the map that qdiscs and programs at links read.
+func mapOf(t *testing.T, notes Notes) ebpf.MapID {
+	t.Helper()
+	askers, err := notes.Askers()
+	must(t, err)
+	defer askers.Close()
+	info, err := askers.Info()
+	must(t, err)
+	id, _ := info.ID()
+	return id
 }
 
 // programsIn are the programs of the pinned links, in the order of their names.

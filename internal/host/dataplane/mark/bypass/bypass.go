@@ -105,7 +105,7 @@ func (b Refusals) withBound(do func(bound *ebpf.Map) error) error {
 	if err != nil {
 		return err
 	}
-	bound, err := openBound(dir)
+	bound, err := table.Open(dir)
 	if err != nil {
 		return err
 	}
@@ -113,10 +113,8 @@ func (b Refusals) withBound(do func(bound *ebpf.Map) error) error {
 	return errors.Join(do(bound), b.refuse(dir, bound))
 }
 
-// openBound opens the table of cgroups, or makes it.
-func openBound(dir string) (*ebpf.Map, error) {
-	return pinned.OpenMap(filepath.Join(dir, boundPin), loadBypass, bypassMapWeirBound)
-}
+// table is that of the cgroups.
+var table = pinned.Map{Pin: boundPin, Links: refusalPin, Name: bypassMapWeirBound, Collection: loadBypass}
 
 // refuse has the programs of this build ask and fill the table, and ends those of others.
 func (b Refusals) refuse(dir string, bound *ebpf.Map) error {
@@ -246,7 +244,7 @@ func (b Refusals) End() error {
 	if err != nil {
 		return nil // it was not there either
 	}
-	return pinned.End(dir, refusalPin, boundPin)
+	return table.End(dir)
 }
 
 // IDs returns the cgroups of the table, and how each is in it.

@@ -25,24 +25,76 @@ func Build(object []byte) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// OpenMap opens the map that is pinned at a path, or makes it as the collection has the one called
-// name.
-func OpenMap(path string, collection func() (*ebpf.CollectionSpec, error), name string) (*ebpf.Map, error) {
-	m, err := ebpf.LoadPinnedMap(path, nil)
+// Map is one that links share whose pins' names begin with Links. It is pinned under the name Pin.
+type Map struct {
+	Pin, Links string
+	Name       string // in the collection, of 15 letters at most
+	Collection func() (*ebpf.CollectionSpec, error)
+}
+
+// Open opens the map in a folder, or makes it. If its pin alone is lost, it is the one of the
+// programs that run.
+func (m Map) Open(dir string) (*ebpf.Map, error) {
+	path := filepath.Join(dir, m.Pin)
+	found, err := ebpf.LoadPinnedMap(path, nil)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return m, err
+		return found, err
 	}
-	spec, err := collection()
+	if found = m.running(dir); found == nil {
+		spec, err := m.Collection()
+		if err != nil {
+			return nil, err
+		}
+		if found, err = ebpf.NewMap(spec.Maps[m.Name]); err != nil {
+			return nil, fmt.Errorf("make the map %s: %w", m.Name, err)
+		}
+	}
+	if err := found.Pin(path); err != nil {
+		return nil, errors.Join(err, found.Close())
+	}
+	return found, nil
+}
+
+// running returns the map of the programs whose links are pinned; nil = none of them runs.
+func (m Map) running(dir string) *ebpf.Map {
+	pins, _ := filepath.Glob(filepath.Join(dir, m.Links+"*"))
+	for _, pin := range pins {
+		for _, id := range mapsOf(pin) {
+			found, err := ebpf.NewMapFromID(id)
+			if err != nil {
+				continue
+			}
+			if info, err := found.Info(); err == nil && info.Name == m.Name {
+				return found
+			}
+			found.Close()
+		}
+	}
+	return nil
+}
+
+// mapsOf returns the maps of the program of a pinned link, none where that cannot be told.
+func mapsOf(pin string) []ebpf.MapID {
+	l, err := link.LoadPinnedLink(pin, nil)
 	if err != nil {
-		return nil, err
+		return nil
 	}
-	if m, err = ebpf.NewMap(spec.Maps[name]); err != nil {
-		return nil, fmt.Errorf("make the map %s: %w", name, err)
+	defer l.Close()
+	info, err := l.Info()
+	if err != nil {
+		return nil
 	}
-	if err := m.Pin(path); err != nil {
-		return nil, errors.Join(err, m.Close())
+	program, err := ebpf.NewProgramFromID(info.Program)
+	if err != nil {
+		return nil
 	}
-	return m, nil
+	defer program.Close()
+	of, err := program.Info()
+	if err != nil {
+		return nil
+	}
+	maps, _ := of.MapIDs()
+	return maps
 }
 
 // Absent reports whether nothing is pinned in the folder under a name.
@@ -70,10 +122,10 @@ func EndLinks(dir, prefix string, but []string) error {
 	return err
 }
 
-// End ends all such links, and removes the pin of the map.
-func End(dir, prefix, mapPin string) error {
-	err := EndLinks(dir, prefix, nil)
-	if gone := os.Remove(filepath.Join(dir, mapPin)); !errors.Is(gone, fs.ErrNotExist) {
+// End ends all links of the map, and removes its pin.
+func (m Map) End(dir string) error {
+	err := EndLinks(dir, m.Links, nil)
+	if gone := os.Remove(filepath.Join(dir, m.Pin)); !errors.Is(gone, fs.ErrNotExist) {
 		err = errors.Join(err, gone)
 	}
 	return err
