@@ -112,10 +112,8 @@ func (e *examiner) bindText(text string) {
 	}
 	e.inside("HostConfig.Binds", fields[1])
 	if len(fields) == 3 {
-		for option := range strings.SplitSeq(fields[2], ",") {
-			if !slices.Contains(allowed, option) {
-				e.Refuse("HostConfig.Binds", text, "")
-			}
+		if slices.ContainsFunc(strings.Split(fields[2], ","), func(option string) bool { return !slices.Contains(allowed, option) }) {
+			e.Refuse("HostConfig.Binds", text, "")
 		}
 	}
 }

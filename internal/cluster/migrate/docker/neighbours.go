@@ -37,7 +37,7 @@ func (e *Engine) neighbours(ctx context.Context, r container.InspectResponse, x 
 		for name, endpoint := range other.NetworkSettings.Networks {
 			has := append(claimsOf(endpoint), strings.TrimPrefix(other.Name, "/"), other.Config.Hostname)
 			for _, one := range asked[name] {
-				if slices.Contains(has, one) {
+				if slices.Contains(has, one) && !x.Full() {
 					x.Note("not-accepted", "in network "+name+" another container has the name or address "+one+" already", "start it with another --network-alias or --ip")
 				}
 			}

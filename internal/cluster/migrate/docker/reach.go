@@ -19,10 +19,11 @@ func (e *examiner) ports(h *container.HostConfig) {
 		e.Contradict("ports", strings.Join(says, " "), strings.Join(is, " "))
 	}
 	for port, bindings := range h.PortBindings {
+		field := "HostConfig.PortBindings[" + string(port) + "]"
 		for _, b := range bindings {
 			n, err := strconv.Atoi(b.HostPort)
 			if b.HostPort != "" && (err != nil || !e.rules.Port(n)) {
-				e.Refuse("HostConfig.PortBindings["+string(port)+"]", b.HostPort, "ports: ["+b.HostPort+"]")
+				e.Refuse(field, b.HostPort, "ports: ["+b.HostPort+"]")
 			}
 		}
 	}
