@@ -66,6 +66,20 @@ func TestStand(t *testing.T) {
 		t.Errorf("the map is %d, and the programs that run write map %d", again, asked)
 	}
 
+	former, err := ebpf.NewMap(&ebpf.MapSpec{Name: Map, Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+	must(t, err)
+	must(t, os.Remove(filepath.Join(dir, mapPin)))
+	must(t, former.Pin(filepath.Join(dir, mapPin)))
+	must(t, former.Close())
+	before := programsIn(t, dir)
+	if mapOf(t, notes) == asked || !notes.Missing() {
+		t.Error("the map of a former build with another layout stays, or its programs do")
+	}
+	must(t, notes.Stand())
+	if now := programsIn(t, dir); len(now) != 2 || slices.ContainsFunc(now, func(id ebpf.ProgramID) bool { return slices.Contains(before, id) }) || notes.Missing() {
+		t.Errorf("programs %v, before %v; want two others, for the new map", now, before)
+	}
+
 	must(t, notes.End())
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left are %v, %v", left, err)

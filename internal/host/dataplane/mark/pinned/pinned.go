@@ -33,24 +33,37 @@ type Map struct {
 }
 
 // Open opens the map in a folder, or makes it. If its pin alone is lost, it is the one of the
-// programs that run.
+// programs that run. One of another layout, a former build's, goes with the programs that use it.
 func (m Map) Open(dir string) (*ebpf.Map, error) {
 	path := filepath.Join(dir, m.Pin)
-	found, err := ebpf.LoadPinnedMap(path, nil)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return found, err
+	collection, err := m.Collection()
+	if err != nil {
+		return nil, err
 	}
-	if found = m.running(dir); found == nil {
-		spec, err := m.Collection()
-		if err != nil {
+	spec := collection.Maps[m.Name]
+	found, err := ebpf.LoadPinnedMap(path, nil)
+	lost := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !lost {
+		return nil, err
+	}
+	if lost {
+		found = m.running(dir)
+	}
+	if found != nil && errors.Is(spec.Compatible(found), ebpf.ErrMapIncompatible) {
+		if err := errors.Join(found.Close(), m.End(dir)); err != nil {
 			return nil, err
 		}
-		if found, err = ebpf.NewMap(spec.Maps[m.Name]); err != nil {
+		found, lost = nil, true
+	}
+	if found == nil {
+		if found, err = ebpf.NewMap(spec); err != nil {
 			return nil, fmt.Errorf("make the map %s: %w", m.Name, err)
 		}
 	}
-	if err := found.Pin(path); err != nil {
-		return nil, errors.Join(err, found.Close())
+	if lost {
+		if err := found.Pin(path); err != nil {
+			return nil, errors.Join(err, found.Close())
+		}
 	}
 	return found, nil
 }
