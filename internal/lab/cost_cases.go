@@ -146,10 +146,7 @@ func (b *bench) contendInside(rate policy.Rate, fifo, codel string, aqm discipli
 		case plan.SchedulerFair:
 			list = append(list, plain(name, ""))
 			for _, d := range []discipline.Name{discipline.SFQ, discipline.PQ, discipline.CBWFQ, discipline.LLQ} {
-				inside := scenario.Policy{Weight: 1, Discipline: d, Queues: costQueuesOf(d, rate)}
-				if d == discipline.SFQ {
-					inside.AQM = aqm
-				}
+				inside := scenario.Policy{Weight: 1, Discipline: d, AQM: aqm, Queues: costQueuesOf(d, rate)}
 				list = append(list, contender{name: name + "+" + string(d), scheduler: name, policy: inside})
 			}
 		}
