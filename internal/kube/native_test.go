@@ -56,16 +56,8 @@ func sh(t *testing.T, line string) {
 // which 10.98.0.2 is, in a namespace whose path is returned.
 func realBed(t *testing.T, backend, rate string) (b *bed, peer string) {
 	t.Helper()
-	peer = newNetns(t)
-	sh(t, "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6")
-	sh(t, "ip link add up0 type veth peer name far0 netns "+peer+"; ip addr add 10.98.0.1/24 dev up0; ip link set up0 up; ip neigh add 10.98.0.2 lladdr 02:00:00:00:00:02 dev up0")
-	sh(t, "nsenter --net="+peer+" sh -c 'ip link set far0 address 02:00:00:00:00:02 up; ip addr add 10.98.0.2/24 dev far0; ip route add 10.99.0.0/16 dev far0'")
-	b = bareBed(t)
-	text := "links: [{device: up0, egress: " + rate + "}]\ndocker: {enabled: false}\nbackend: " + backend + "\nstate_dir: " + b.dir + "\n"
-	if err := os.WriteFile(filepath.Join(b.dir, "weir.yaml"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	a, err := daemon.FromConfig(filepath.Join(b.dir, "weir.yaml"), daemon.Overrides{}, b.logger())
+	b, file, peer := realHost(t, backend, rate)
+	a, err := daemon.FromConfig(file, daemon.Overrides{}, b.logger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +73,22 @@ func realBed(t *testing.T, backend, rate string) (b *bed, peer string) {
 	b.startRuntime()
 	b.plugin()
 	return b, peer
+}
+
+// realHost is a bed with a real device, and the agent's configuration.
+func realHost(t *testing.T, backend, rate string) (b *bed, file, peer string) {
+	t.Helper()
+	peer = newNetns(t)
+	sh(t, "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6")
+	sh(t, "ip link add up0 type veth peer name far0 netns "+peer+"; ip addr add 10.98.0.1/24 dev up0; ip link set up0 up; ip neigh add 10.98.0.2 lladdr 02:00:00:00:00:02 dev up0")
+	sh(t, "nsenter --net="+peer+" sh -c 'ip link set far0 address 02:00:00:00:00:02 up; ip addr add 10.98.0.2/24 dev far0; ip route add 10.99.0.0/16 dev far0'")
+	b = bareBed(t)
+	file = filepath.Join(b.dir, "weir.yaml")
+	text := fmt.Sprintf("links: [{device: up0, egress: %s}]\ndocker: {enabled: false}\nbackend: %s\nstate_dir: %s\nsocket: %s\ngroup: root\n", rate, backend, b.dir, b.socket())
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return b, file, peer
 }
 
 // realPod makes the network of pod number i, which has 10.99.i.2, and returns its sandbox, which

@@ -180,21 +180,32 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// program builds weir-kubernetes and runs it as a process of its own, by the command that make
-// returns, until the end of the test.
+// programPath returns weir-kubernetes: the one in this folder, as in a virtual machine, or one that
+// is built.
+func programPath(t *testing.T) string {
+	t.Helper()
+	const here = "./weir-kubernetes"
+	if _, err := os.Stat(here); err == nil {
+		return here
+	}
+	program := filepath.Join(t.TempDir(), "weir-kubernetes")
+	if out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "weir/cmd/weir-kubernetes").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// program runs weir-kubernetes as a process of its own, by the command that make returns, until the
+// end of the test.
 func (b *bed) program(s *apiServer, make func(program string, args ...string) *exec.Cmd) (*exec.Cmd, *logtest.Buffer) {
 	b.t.Helper()
 	log := &logtest.Buffer{}
-	program := filepath.Join(b.t.TempDir(), "weir-kubernetes")
-	if out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "weir/cmd/weir-kubernetes").CombinedOutput(); err != nil {
-		b.t.Fatalf("%v\n%s", err, out)
-	}
 	args := []string{"--node", "n1", "--kubeconfig", s.kubeconfig(b.t), "--socket", b.socket(), "--nri-socket", filepath.Join(b.dir, "nri.sock"), "--weights", "none"}
 	noClaims := []string{"--kubelet-dir", "none"} // here is no kubelet
 	if _, err := parse(append(slices.Clone(args), noClaims...)); err == nil {
 		args = append(args, noClaims...)
 	}
-	c := make(program, args...)
+	c := make(programPath(b.t), args...)
 	c.Stderr = log
 	if err := c.Start(); err != nil {
 		b.t.Fatal(err)

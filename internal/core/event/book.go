@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -24,17 +23,17 @@ type State struct {
 // Book knows which conditions hold and which were told. It belongs to one goroutine.
 type Book struct {
 	State
-	Begun   map[string]uint64    // begins since the Book was made, by kind
-	since   map[string]time.Time // conditions that were not told yet, by key: since when
-	quiet   map[string]time.Time // conditions that were told, by key: since when they are gone
+	Begun   map[string]uint64 // begins since the Book was made, by kind
+	since   map[key]time.Time // conditions that were not told yet: since when
+	quiet   map[key]time.Time // conditions that were told: since when they are gone
 	losses  losses
-	current map[string]Event // State.Open by key
+	current map[key]Event // State.Open
 }
 
 // NewBook returns a book that goes on where a State ended. Of kinds that it does not know,
 // which another version of Weir has told, it remembers the events and not that they hold.
 func NewBook(s State) *Book {
-	b := &Book{State: s, Begun: map[string]uint64{}, since: map[string]time.Time{}, quiet: map[string]time.Time{}, losses: losses{}, current: map[string]Event{}}
+	b := &Book{State: s, Begun: map[string]uint64{}, since: map[key]time.Time{}, quiet: map[key]time.Time{}, losses: losses{}, current: map[key]Event{}}
 	for _, e := range s.Open {
 		if kindNamed(e.Kind) != nil {
 			b.current[e.key()] = e
@@ -61,8 +60,8 @@ func (b *Book) Take(s Sight, bounds Bounds) []Event {
 
 // judge returns the events of one kind.
 func (b *Book) judge(k *Kind, s Sight, bounds Bounds) (events []Event) {
-	near := func(about Subject) bool { _, told := b.current[Event{Kind: k.Name, Subject: about}.key()]; return told }
-	found := map[string]bool{}
+	near := func(about Subject) bool { _, told := b.current[key{k.Name, about}]; return told }
+	found := map[key]bool{}
 	for _, f := range k.look(look{s, bounds, b.losses, near}) {
 		e := Event{At: s.At.UTC(), Kind: k.Name, State: Begin, Severity: k.Severity, Subject: f.Subject, Text: f.Subject.called() + ": " + f.Text, Remedy: f.Remedy}
 		key := e.key()
@@ -91,11 +90,11 @@ func (b *Book) judge(k *Kind, s Sight, bounds Bounds) (events []Event) {
 }
 
 // over returns the ends of one kind, and forgets conditions that did not last.
-func (b *Book) over(k *Kind, s Sight, found map[string]bool) (events []Event) {
-	maps.DeleteFunc(b.since, func(key string, _ time.Time) bool { return strings.HasPrefix(key, k.Name+"\x00") && !found[key] })
-	for _, told := range b.byID() {
-		key := told.key()
-		if told.Kind != k.Name || found[key] {
+func (b *Book) over(k *Kind, s Sight, found map[key]bool) (events []Event) {
+	maps.DeleteFunc(b.since, func(key key, _ time.Time) bool { return key.kind == k.Name && !found[key] })
+	var ended []Event
+	for key := range b.current {
+		if key.kind != k.Name || found[key] {
 			continue
 		}
 		if _, gone := b.quiet[key]; !gone {
@@ -104,11 +103,14 @@ func (b *Book) over(k *Kind, s Sight, found map[string]bool) (events []Event) {
 		if s.At.Sub(b.quiet[key]) < k.Quiet {
 			continue
 		}
-		b.Last++
-		e := told
-		e.ID, e.At, e.State, e.Text, e.Remedy = b.Last, s.At.UTC(), End, told.Subject.called()+" "+s.over(k, told.Subject), ""
+		ended = append(ended, b.current[key])
 		delete(b.current, key)
 		delete(b.quiet, key)
+	}
+	slices.SortFunc(ended, byID)
+	for _, e := range ended {
+		b.Last++
+		e.ID, e.At, e.State, e.Text, e.Remedy = b.Last, s.At.UTC(), End, e.Subject.called()+" "+s.over(k, e.Subject), ""
 		events = append(events, e)
 	}
 	return events
@@ -134,15 +136,15 @@ func (s Subject) called() string {
 // Holding returns what was told and holds: what is over and has not been so for long enough to be
 // told is left out.
 func (b *Book) Holding() []Event {
-	return slices.DeleteFunc(b.byID(), func(e Event) bool { _, gone := b.quiet[e.key()]; return gone })
+	return slices.DeleteFunc(b.told(), func(e Event) bool { _, gone := b.quiet[e.key()]; return gone })
 }
 
-// byID returns what was told and is not over, in the order in which it was told.
-func (b *Book) byID() []Event {
-	return slices.SortedFunc(maps.Values(b.current), func(x, y Event) int { return cmp.Compare(x.ID, y.ID) })
-}
+// told returns what was told and is not over, in the order in which it was told.
+func (b *Book) told() []Event { return slices.SortedFunc(maps.Values(b.current), byID) }
 
-func (b *Book) list() { b.Open = b.byID() }
+func byID(x, y Event) int { return cmp.Compare(x.ID, y.ID) }
+
+func (b *Book) list() { b.Open = b.told() }
 
 // Since returns the remembered events with an id above one.
 func (b *Book) Since(id uint64) []Event {

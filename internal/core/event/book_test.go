@@ -212,7 +212,7 @@ func TestShortBurstOfDropsIsNone(t *testing.T) {
 func TestPairs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := newDay()
-		open, last := map[string]bool{}, uint64(0)
+		open, last := map[key]bool{}, uint64(0)
 		for range rapid.IntRange(1, 200).Draw(t, "seconds") {
 			d.now = d.now.Add(time.Second)
 			s := Sight{At: d.now}

@@ -3,7 +3,6 @@
 package event
 
 import (
-	"strings"
 	"time"
 )
 
@@ -65,11 +64,12 @@ type Event struct {
 }
 
 // key tells a condition from all others.
-func (e Event) key() string { return e.Kind + "\x00" + e.Subject.key() }
-
-func (s Subject) key() string {
-	return strings.Join([]string{s.Type, s.Name, s.Link, s.Direction, s.Reason}, "\x00")
+type key struct {
+	kind  string
+	about Subject
 }
+
+func (e Event) key() key { return key{e.Kind, e.Subject} }
 
 // Condition is a condition that a look has found.
 type Condition struct {

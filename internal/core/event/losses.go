@@ -3,11 +3,11 @@
 package event
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 )
 
 // DropReasons are the reasons for which the kernel side drops packets (enum weir_drop in
@@ -120,4 +120,7 @@ var dropRemedies = map[string]string{
 	"aqm":           "what sends does not slow down when CoDel drops: give it a larger share, or limit it at its source",
 }
 
-func bySubject(x, y Subject) int { return strings.Compare(x.key(), y.key()) }
+func bySubject(x, y Subject) int {
+	return cmp.Or(cmp.Compare(x.Type, y.Type), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Link, y.Link),
+		cmp.Compare(x.Direction, y.Direction), cmp.Compare(x.Reason, y.Reason))
+}

@@ -122,11 +122,17 @@ func (m machines) kernelSuites(kernel string, less map[string][]string) []step {
 		tests("host/dataplane/mark/answers"),
 		alone(tests("host/dataplane/ifb")),
 		alone(tests("host/dataplane/goodput")),
-		tests("kube", "-test.run", "^TestShares$"),
+		with("bin/weir-kubernetes", tests("kube", "-test.run", "^TestShares$|^TestCostOfANode$")),
 		alone(tests("lab/meter")),
 		alone(m.shell(kernel, "cluster/profile", "echo +cpu +memory +io +pids >/sys/fs/cgroup/cgroup.subtree_control", "-test.run", "Real|Perf")),
 		m.labOn(kernel, "lab/demo/shares.yaml"),
 	}
+}
+
+// with has a step's machine have one more file.
+func with(file string, s step) step {
+	s.Command = slices.Insert(s.Command, slices.Index(s.Command, "--"), "--copy", file)
+	return s
 }
 
 // agent returns the end-to-end test on a kernel, whose agents must use the BPF qdisc.
@@ -138,9 +144,8 @@ func (m machines) agent(kernel string, args ...string) step {
 // minutes of CPU time, so that only make test-full runs it here; make test-native does so
 // on the fallback.
 func (m machines) documented() step {
-	s := m.agent("7.3", "-test.run", documentedTests)
+	s := with("README.md", with("docs", m.agent("7.3", "-test.run", documentedTests)))
 	s.Name = "vm/documented-7.3"
-	s.Command = slices.Insert(s.Command, slices.Index(s.Command, "--"), "--copy", "docs", "--copy", "README.md")
 	return s
 }
 
@@ -165,11 +170,13 @@ const onFormer = "^TestDeviceComesAgain$|^TestPacketsAreMarked$|^TestPacketsAreW
 var lessOf = map[string]map[string][]string{
 	"7.3": {
 		"host/dataplane/bpf":  {"-test.skip", onFormer},
+		"kube":                {"-test.skip", "^TestCostOfANode$"},
 		"host/dataplane/mark": {"-test.skip", "^TestNeighbours$|^TestLeftoversAreReadByTurns$|^TestChurnLeavesNothing$|^TestKernelClassifiesAsPolicyDoes$"},
 		"host/dataplane/ifb":  {"-test.skip", "/^tc$|/.*/^tc$|^TestWithAnIFB$|^TestOthersWorkAsWithoutWeir$/^order_[23]$|^TestOthersStayAsTheyAre$/^zone_true$"},
 	},
 	"6.18": {
 		"host/dataplane/bpf":  {"-test.run", "^TestVerified|" + onFormer},
+		"kube":                {"-test.skip", "^TestCostOfANode$"},
 		"host/dataplane/mark": {"-test.run", "^TestNoWayPastTheQdisc$|^TestContainersAreBornWithoutAWayPast$|^TestNamesOfContainersFillNoTable$|^TestBoundCgroupsThatAreGone$"},
 		"host/dataplane/ifb":  {"-test.run", "^TestAdoptAndCleanUp$|^TestWithAnIFB$/^adopt|^TestHeals$", "-test.skip", "/^tc$|/.*/^tc$"},
 	},

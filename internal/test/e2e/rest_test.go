@@ -8,11 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/internal/test/cputime"
 )
 
 // An agent at rest does next to nothing: what it reads has not changed, and most of what may
@@ -50,22 +51,11 @@ func TestAgentAtRest(t *testing.T) {
 }
 
 // spent returns the CPU time that the agent has had.
-func (a *agent) spent() (sum time.Duration) {
+func (a *agent) spent() time.Duration {
 	a.t.Helper()
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", a.pid()))
-	if err != nil || len(threads) == 0 {
-		a.t.Fatalf("the agent's CPU time: %d threads, %v", len(threads), err)
-	}
-	for _, thread := range threads {
-		text, err := os.ReadFile(thread)
-		if err != nil {
-			continue // it has ended
-		}
-		ns, err := strconv.ParseInt(strings.Fields(string(text))[0], 10, 64)
-		if err != nil {
-			a.t.Fatal(err)
-		}
-		sum += time.Duration(ns)
+	sum, err := cputime.Of(a.pid())
+	if err != nil {
+		a.t.Fatal(err)
 	}
 	return sum
 }
