@@ -204,6 +204,7 @@ func TestKindsOfLinks(t *testing.T) {
 			flows := []flow{b.flood(0, 1, 0.6), b.flood(0, 2, 0.9)}
 			b.warmUp()
 			b.divided("as it is", flows...)
+			b.healthy()
 			if k.underStress != nil {
 				k.underStress(b)
 				b.divided("afterwards", flows...)

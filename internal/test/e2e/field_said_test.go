@@ -43,6 +43,7 @@ func TestDirectionsAndUnitsEverywhere(t *testing.T) {
 	if u, d := rate(up1-up0), rate(down1-down0); u < 2.7 || u > 3.3 || d < 15.3 || d > 18.7 {
 		t.Errorf("%.2f Mbit/s up and %.2f down, want 3 and 17", u, d)
 	}
+	b.healthy()
 	for _, l := range a.workload("w2").Links {
 		if want := map[string]float64{"egress": 3e6, "ingress": 17e6}[l.Direction]; l.RateBps < 0.8*want || l.RateBps > 1.2*want {
 			t.Errorf("weir says %.0f bit/s of %s, want %.0f", l.RateBps, l.Direction, want)

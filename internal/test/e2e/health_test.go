@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -137,45 +138,90 @@ func (b *bed) others(f fault, there bool) error {
 	if err != nil {
 		return err
 	}
-	text := "health   all is well\n"
-	if there {
-		text = "health   1 problem: " + problems[0].String() + "\n"
+	if !there {
+		return b.allWell()
 	}
-	if got := b.cli("status", "--check"); !strings.HasPrefix(got.stdout, text) || (got.code == 1) != (there && f.severity == event.Error) {
+	text := "health   1 problem: " + problems[0].String() + "\n"
+	if got := b.cli("status", "--check"); !strings.HasPrefix(got.stdout, text) || (got.code == 1) != (f.severity == event.Error) {
 		return fmt.Errorf("status ends with %d and says %q, want %q", got.code, got.stdout, text)
 	}
 	metric := fmt.Sprintf("weir_problems{kind=%q,severity=%q} 1\n", f.kind, f.severity)
-	if got := b.host.run("curl -sS --unix-socket " + b.socket() + " http://weir/metrics"); strings.Contains(got, metric) != there {
-		return fmt.Errorf("metrics have %s: %v", metric, !there)
+	if !strings.Contains(b.metrics(), metric) {
+		return fmt.Errorf("metrics lack %s", metric)
 	}
-	var open []event.Event
-	if err := json.Unmarshal([]byte(b.weir("events", "--open", "-o", "json")), &open); err != nil {
-		return fmt.Errorf("events: %w", err)
-	}
-	if slices.ContainsFunc(open, func(e event.Event) bool { return e.Kind == f.kind }) != there {
+	if open := b.openEvents(); !slices.ContainsFunc(open, func(e event.Event) bool { return e.Kind == f.kind }) {
 		return fmt.Errorf("open events are %+v", open)
 	}
-	got := b.cli("doctor", "--config", b.configFile(), "-o", "json")
-	var findings []doctor.Finding
-	if err := json.Unmarshal([]byte(got.stdout), &findings); err != nil {
-		return fmt.Errorf("doctor: %w: %s", err, got.stderr)
+	findings, code, err := b.examined()
+	if err != nil {
+		return err
 	}
-	found := 0
-	for _, one := range findings {
-		if one.Check == "agent" && there && one.Seen == problems[0].Text && one.Remedy == problems[0].Remedy {
-			found++
+	said := func(one doctor.Finding) bool {
+		return one.Check == "agent" && one.Seen == problems[0].Text && one.Remedy == problems[0].Remedy
+	}
+	if !slices.ContainsFunc(findings, said) {
+		return fmt.Errorf("doctor says %+v", findings)
+	}
+	if f.severity == event.Error && code != 1 {
+		return fmt.Errorf("doctor ends with %d", code)
+	}
+	return nil
+}
+
+// healthy fails unless nothing is wrong with the host, whoever is asked.
+func (b *bed) healthy() {
+	b.t.Helper()
+	await(b.t, patience, "all is well", b.allWell)
+}
+
+func (b *bed) allWell() error {
+	if got := b.cli("status", "--check"); !strings.HasPrefix(got.stdout, "health   all is well\n") || got.code != 0 {
+		return fmt.Errorf("status ends with %d and says %q", got.code, got.stdout)
+	}
+	if got := problemMetric.FindString(b.metrics()); got != "" {
+		return fmt.Errorf("metrics have %s", got)
+	}
+	for _, e := range b.openEvents() {
+		if e.Severity != event.Notice {
+			return fmt.Errorf("an event is open: %+v", e)
 		}
-		if one.Level == doctor.Fails && !there {
+	}
+	findings, code, err := b.examined()
+	if err != nil {
+		return err
+	}
+	for _, one := range findings {
+		if one.Level == doctor.Fails {
 			return fmt.Errorf("doctor says of %s: %s", one.Check, one.Seen)
 		}
 	}
-	if found != map[bool]int{true: 1}[there] {
-		return fmt.Errorf("doctor says %+v", findings)
-	}
-	if there && f.severity == event.Error && got.code != 1 {
-		return fmt.Errorf("doctor ends with %d", got.code)
+	if code != 0 {
+		return fmt.Errorf("doctor ends with %d: %+v", code, findings)
 	}
 	return nil
+}
+
+// problemMetric is of a problem that there is.
+var problemMetric = regexp.MustCompile(`weir_problems\{.*\} [^0].*`)
+
+func (b *bed) metrics() string {
+	b.t.Helper()
+	return b.host.run("curl -sS --unix-socket " + b.socket() + " http://weir/metrics")
+}
+
+func (b *bed) openEvents() (open []event.Event) {
+	b.t.Helper()
+	b.must(json.Unmarshal([]byte(b.weir("events", "--open", "-o", "json")), &open))
+	return open
+}
+
+// examined returns what weir doctor finds, and its exit code.
+func (b *bed) examined() (findings []doctor.Finding, code int, err error) {
+	got := b.cli("doctor", "--config", b.configFile(), "-o", "json")
+	if err := json.Unmarshal([]byte(got.stdout), &findings); err != nil {
+		return nil, got.code, fmt.Errorf("doctor: %w: %s", err, got.stderr)
+	}
+	return findings, got.code, nil
 }
 
 // must ends the test if there is an error.

@@ -101,6 +101,7 @@ func TestGroups(t *testing.T) {
 	}
 	b.warmUp()
 	b.same("as configured", b.full(0, 2*time.Second), b.idealOf(tr), 0.02)
+	b.healthy()
 	for _, step := range []struct {
 		do       string
 		group    string

@@ -24,6 +24,7 @@ func TestTwoLinks(t *testing.T) {
 	w1, w2 := policy.Policy{Weight: 1, Max: policy.Amount{Percent: 20}}, policy.Policy{Weight: 3}
 	b.same("up0, both", b.full(0, time.Second), b.ideal(w1, w2), unchanged)
 	b.same("up1, w1 alone", b.rates(1, time.Second), append(b.ideal(w1), 0), unchanged)
+	b.healthy()
 	number := a.workload("w1").Class
 	for n := range b.nets {
 		s := b.counters(n)

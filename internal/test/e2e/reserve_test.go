@@ -131,6 +131,7 @@ func TestReservationOutlivesTheAgent(t *testing.T) {
 	b.uploads(2, otherTakePort)
 	b.controlled("w1")
 	k.heldWithin(t, "with an agent", 3, stream, float64(target), 0.005, 0.02)
+	b.healthy()
 
 	number, qdisc := a.workload("w1").Class, b.rootQdisc(0)
 	a.kill()

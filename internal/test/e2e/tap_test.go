@@ -133,6 +133,7 @@ func TestMachines(t *testing.T) {
 	w1, mail := policy.Policy{Weight: 1}, policy.Policy{Weight: 1, Min: policy.Amount{Percent: 40}}
 	db1 := policy.Policy{Weight: 1, Max: policy.Amount{Percent: 10}}
 	b.same("each interface by itself", b.full(0, 2*time.Second), b.ideal(w1, policy.Policy{Weight: 3}, db1, mail), unchanged)
+	b.healthy()
 
 	if !onBPF() {
 		return // the fallback has no groups

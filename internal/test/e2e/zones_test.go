@@ -64,6 +64,7 @@ func TestZones(t *testing.T) {
 	}
 	// Of 40 %, w1 has its max, a quarter; the rest, 60 %, is 3 to 1.
 	expect("zones", 0.1, 0.3, 0.45, 0.15)
+	b.healthy()
 	isFar := func() bool {
 		return strings.Contains(b.weir("explain", "w1", "--udp", fmt.Sprintf("%s:%d", serverAt(0).ip, udpPort)), "zone far")
 	}
