@@ -32,6 +32,7 @@ func TestZones(t *testing.T) {
 	configure(far("10.88.0.0/16"))
 	a := b.start()
 	b.steered(a)
+	b.healthy()
 	var flows []flow
 	for _, o := range []offer{{from: 1, share: 0.5}, {from: 2, share: 0.5}, {from: 1, share: 0.8, ipv6: true}, {from: 2, share: 0.8, ipv6: true}} {
 		o.burst = 200
@@ -64,7 +65,6 @@ func TestZones(t *testing.T) {
 	}
 	// Of 40 %, w1 has its max, a quarter; the rest, 60 %, is 3 to 1.
 	expect("zones", 0.1, 0.3, 0.45, 0.15)
-	b.healthy()
 	isFar := func() bool {
 		return strings.Contains(b.weir("explain", "w1", "--udp", fmt.Sprintf("%s:%d", serverAt(0).ip, udpPort)), "zone far")
 	}
