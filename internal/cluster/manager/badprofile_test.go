@@ -7,6 +7,7 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -128,7 +129,8 @@ func FuzzProfile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, interval float64) {
 		boundtest.Hold(t, func() {
 			var p wire.Profile
-			if json.Unmarshal(data, &p) != nil {
+			e, err := wire.Open(slices.Concat([]byte(`{"v":2,"body":`), data, []byte("}")))
+			if err != nil || json.Unmarshal(e.Body, &p) != nil {
 				return
 			}
 			p.V, p.Node = wire.ProfileVersion, "x"

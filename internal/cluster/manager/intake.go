@@ -33,7 +33,7 @@ func (m *Manager) open(in bus.Delivery) (e wire.Envelope, node string, ok bool) 
 	case key == nil:
 		err = fmt.Errorf("%w: %s is no member of this cluster", wire.ErrForged, node)
 	case e.From != node:
-		err = fmt.Errorf("%w: %s speaks for %s", wire.ErrForged, e.From, node)
+		err = fmt.Errorf("%w: %.80s speaks for %s", wire.ErrForged, e.From, node)
 	default:
 		err = e.Verify(key, in.Subject)
 	}
@@ -49,7 +49,7 @@ func (m *Manager) open(in bus.Delivery) (e wire.Envelope, node string, ok bool) 
 
 func (m *Manager) refuse(in bus.Delivery, from string, err error) {
 	m.refused.Add(1)
-	m.log.Warn("message refused", "subject", in.Subject, "from", from, "err", err)
+	m.log.Warn("message refused", "subject", in.Subject, "from", wire.Clip(from, wire.MaxName), "err", wire.Clip(err.Error(), wire.MaxText))
 }
 
 // read decodes a message and checks that it speaks of its sender.
@@ -169,7 +169,7 @@ func (m *Manager) onReport(_ context.Context, in bus.Delivery) error {
 			}
 		}
 	default:
-		m.refuse(in, e.From, fmt.Errorf("a %s is no report", e.Kind))
+		m.refuse(in, e.From, fmt.Errorf("a %.40q is no report", e.Kind))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/move"
+	"weir/internal/core/bound"
 	"weir/internal/core/wire"
 )
 
@@ -47,7 +48,10 @@ func ReadProposal(text []byte, g wire.Grant) (p Proposal, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&p); err != nil {
+	if err = bound.Lists("", text, bound.Values, bound.Values); err == nil {
+		err = d.Decode(&p)
+	}
+	if err != nil {
 		return p, fmt.Errorf("the description of the container cannot be read: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {

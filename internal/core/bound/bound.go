@@ -64,6 +64,7 @@ const (
 	Message     = 1 << 20   // bytes of a message of the bus
 	Call        = 1 << 20   // of a call of a node or of the migration helper
 	Description = 256 << 10 // of a container that is to come
+	Values      = 32 << 10  // values of JSON in it, and in a call; an honest one has one in some 30 bytes
 	Manifest    = 4 << 20   // of an image; distribution's own limit
 	Window      = 8 << 20   // of a packed stream that its reader remembers
 )
@@ -145,4 +146,48 @@ func JSON(what string, text []byte, most int) error {
 		return nil
 	}
 	return &Error{What: what, Has: deepest, Max: most, Unit: "levels", Remedy: "nest less"}
+}
+
+// Lists refuses a JSON text of more values than most, or with more than longest in one list. A
+// decoder makes a struct of each value of a list of structs: some hundred bytes of the two of {} or
+// 0, and several times that while the list grows. Lists looks at each byte once and takes no
+// memory; lists that are in 32 others or more count as one. A text that is no JSON it may pass.
+func Lists(what string, text []byte, most, longest int) error {
+	var open [32]struct {
+		list   bool
+		values int
+	}
+	values, long, level, quoted := 1, 0, 0, false
+	for i := 0; i < len(text); i++ {
+		at := &open[min(level, len(open)-1)]
+		switch c := text[i]; {
+		case quoted:
+			if c == '\\' {
+				i++
+			} else if c == '"' {
+				quoted = false
+			}
+		case c == '"':
+			quoted = true
+		case c == ',':
+			values++
+			if at.values++; at.list {
+				long = max(long, at.values)
+			}
+		case c == '[' || c == '{':
+			values++
+			if level++; level < len(open) {
+				open[level].list, open[level].values = c == '[', 1
+			}
+		case c == ']' || c == '}':
+			level = max(0, level-1)
+		}
+	}
+	switch {
+	case values > most:
+		return &Error{What: what, Has: values, Max: most, Unit: "values", Remedy: "write fewer"}
+	case long > longest:
+		return &Error{What: what, Has: long, Max: longest, Unit: "values in a list", Remedy: "write fewer"}
+	}
+	return nil
 }

@@ -87,8 +87,11 @@ func Open(data []byte) (Envelope, error) {
 	if len(data) > MaxMessage {
 		return e, fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))
 	}
-	if err := json.Unmarshal(data, &e); err != nil {
+	if err := bound.Lists("", data, maxValues, MaxContainers); err != nil {
 		return e, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if err := json.Unmarshal(data, &e); err != nil {
+		return e, malformed("", err)
 	}
 	if e.V != Version {
 		return e, fmt.Errorf("%w: %d, this is Weir with %d; run the same Weir on manager and nodes", ErrVersion, e.V, Version)
@@ -100,10 +103,10 @@ func Open(data []byte) (Envelope, error) {
 // subject on which it came.
 func (e Envelope) Verify(key ed25519.PublicKey, on Subject) error {
 	if e.Subject != on {
-		return fmt.Errorf("%w: sealed for %s, came on %s", ErrForged, e.Subject, on)
+		return fmt.Errorf("%w: sealed for %.80s, came on %s", ErrForged, e.Subject, on)
 	}
 	if len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, e.signed(), e.Sig) {
-		return fmt.Errorf("%w: not signed by %s", ErrForged, e.From)
+		return fmt.Errorf("%w: not signed by %.80s", ErrForged, e.From)
 	}
 	return nil
 }
@@ -111,15 +114,24 @@ func (e Envelope) Verify(key ed25519.PublicKey, on Subject) error {
 // Read decodes the body into m, which must be of the envelope's kind.
 func (e Envelope) Read(m Message) error {
 	if m.Kind() != e.Kind {
-		return fmt.Errorf("%w: a %s where a %s was expected", ErrMalformed, e.Kind, m.Kind())
+		return fmt.Errorf("%w: a %.40q where a %s was expected", ErrMalformed, e.Kind, m.Kind())
 	}
 	if err := json.Unmarshal(e.Body, m); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrMalformed, e.Kind, err)
+		return malformed(e.Kind+": ", err)
 	}
 	if err := m.Check(); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrMalformed, e.Kind, err)
+		return malformed(e.Kind+": ", err)
 	}
 	return nil
+}
+
+// malformed returns the error of what cannot be read. The fault may quote a text that is as long as
+// the message, eight bytes for one; of that the beginning is enough.
+func malformed(kind string, fault error) error {
+	if e, is := errors.AsType[*time.ParseError](fault); is { // whose text takes 60 MB to put together
+		return fmt.Errorf("%w: %s%.40q is no time", ErrMalformed, kind, e.Value)
+	}
+	return fmt.Errorf("%w: %s%s", ErrMalformed, kind, Clip(fault.Error(), MaxText))
 }
 
 // signed returns the bytes that the signature covers: every field with its length

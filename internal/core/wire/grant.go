@@ -102,7 +102,7 @@ var (
 // CheckMove refuses what cannot be a move's id: it names files and labels.
 func CheckMove(id string) error {
 	if !moveForm.MatchString(id) {
-		return fmt.Errorf("move %q: an id has up to 63 letters, digits and dashes", id)
+		return fmt.Errorf("move %.80q: an id has up to 63 letters, digits and dashes", id)
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (m Manifest) Check() error {
 	case err != nil:
 		return err
 	case !containerIDForm.MatchString(m.ContainerID):
-		return fmt.Errorf("container_id %q cannot be a container's id", m.ContainerID)
+		return fmt.Errorf("container_id %.150q cannot be a container's id", m.ContainerID)
 	case len(m.Parts) > maxParts:
 		return fmt.Errorf("%d parts; at most %d can travel", len(m.Parts), maxParts)
 	case m.MemoryBytes < 0:
@@ -162,7 +162,7 @@ func (s Statement) Check() error {
 	case s.Bytes < 0:
 		return fmt.Errorf("bytes is %d", s.Bytes)
 	case s.ImageID != "" && !digestForm.MatchString(s.ImageID):
-		return fmt.Errorf("image_id %q is no digest", s.ImageID)
+		return fmt.Errorf("image_id %.80q is no digest", s.ImageID)
 	}
 	return nil
 }

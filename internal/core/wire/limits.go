@@ -24,6 +24,7 @@ const (
 	MaxMissing    = 64         // of a profile
 	MaxAcceptFrom = 2000       // of a profile
 
+	maxValues  = 1 << 17 // of a message; in a list of it as many as MaxContainers, the longest that there is
 	maxRate    = 1e15    // bits or bytes per second, and what else a profile counts
 	maxCPUs    = 1e5     // of a node
 	maxMemory  = 1 << 52 // bytes: 4 PiB

@@ -49,7 +49,7 @@ var nodeForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 // so that it fits into a certificate, a subject and a topic alike.
 func CheckNode(name string) error {
 	if !nodeForm.MatchString(name) {
-		return fmt.Errorf("%q cannot be a node's name; use up to 63 small letters, digits and dashes, a letter or digit first and last", name)
+		return fmt.Errorf("%.80q cannot be a node's name; use up to 63 small letters, digits and dashes, a letter or digit first and last", name)
 	}
 	if name == Manager {
 		return fmt.Errorf("%q is the manager's own name; choose another for the node", name)

@@ -92,11 +92,42 @@ const long = 64 << 10
 // large are the shapes that cost most in proportion to their length.
 var large = []string{"[", `{"a":`, `[{"a":`, "{},", "1,", "1", "k"}
 
+// elements are those of lists that a decoder of JSON makes most of: an object without members is a
+// whole struct, and a value of the wrong type is one too, beside an error.
+var elements = []string{"{}", "0", `""`, "null"}
+
+// Lists returns texts of JSON of up to length bytes: each a list of as many of one of the elements
+// as fit, behind an opening whose brackets are closed. A decoder refuses an open one before it
+// makes anything of it.
+func Lists(length int, opening string) (texts []string) {
+	if !strings.HasSuffix(opening, "[") {
+		opening += "["
+	}
+	end := ""
+	for _, c := range opening {
+		switch c {
+		case '[':
+			end = "]" + end
+		case '{':
+			end = "}" + end
+		case ']', '}':
+			end = end[min(len(end), 1):]
+		}
+	}
+	for _, e := range elements {
+		more := max(0, length-len(opening)-len(e)-len(end)) / (len(e) + 1)
+		texts = append(texts, opening+strings.Repeat(e+",", more)+e+end)
+	}
+	return texts
+}
+
 // Texts returns the shapes for a target whose input may have most bytes, alone and behind each of
-// the openings, such as "weir.queues=" or `{"queues":`, with none of their brackets closed.
+// the openings, such as "weir.queues=" or `{"queues":`, with none of their brackets closed, and
+// lists whose are.
 func Texts(most int, openings ...string) []string {
 	var texts []string
 	for _, opening := range append([]string{""}, openings...) {
+		texts = append(texts, Lists(most, opening)...)
 		for _, shape := range Shapes(max(0, min(most, long)-len(opening))) {
 			texts = append(texts, opening+shape)
 		}

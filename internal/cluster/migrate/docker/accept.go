@@ -11,11 +11,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"weir/internal/core/accept"
 
 	"github.com/docker/docker/api/types/container"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/core/accept"
+	"weir/internal/core/bound"
 	"weir/internal/core/wire"
 )
 
@@ -47,7 +48,10 @@ var own = []string{"host", "migration"}
 func decode(text []byte) (c config, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
+	if err = bound.Lists("", text, bound.Values, bound.Values); err == nil {
+		err = d.Decode(&c)
+	}
+	if err != nil {
 		return c, fmt.Errorf("its configuration cannot be read: %w", err)
 	}
 	if c.Inspect.Config == nil || c.Inspect.ContainerJSONBase == nil || c.Inspect.HostConfig == nil || c.Inspect.NetworkSettings == nil {

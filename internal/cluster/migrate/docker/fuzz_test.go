@@ -21,7 +21,7 @@ func FuzzExamine(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text)
-	boundtest.Seeds[[]byte](f, bound.Description, `{"Inspect":{"Config":{"Labels":`, `{"Inspect":`, `{"Inspect":{"HostConfig":{"Binds":[`)
+	boundtest.Seeds[[]byte](f, bound.Description, `{"Inspect":{"Config":{"Labels":`, `{"Inspect":`, `{"Inspect":{"HostConfig":{"Binds":[`, `{"Inspect":{"Mounts":[`)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		boundtest.Hold(t, func() {
 			o := migrate.MoveSpec{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachLayer, Container: migrate.Container{Name: "web", Config: text}}

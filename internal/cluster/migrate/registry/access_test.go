@@ -273,7 +273,7 @@ func FuzzRequests(f *testing.F) {
 		}
 	}
 	dir := f.TempDir()
-	r, err := Open(dir, Quota{NodeBytes: 1 << 20, Bytes: 2 << 20, Uploads: 4, Tags: 10})
+	r, err := Open(dir, Quota{NodeBytes: 16 << 20, Bytes: 32 << 20, Uploads: 4, Tags: 10})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func FuzzRequests(f *testing.F) {
 			if got := victim.do("HEAD", served.URL+"/v2/weir-move/manifests/m-2", "", nil, http.StatusOK).Header.Get("Docker-Content-Digest"); got != want {
 				t.Fatalf("another's image was %s and is %s", want, got)
 			}
-			if u := r.Usage(); u.Nodes["a"] > 1<<20 || u.Uploads > 4 {
+			if u := r.Usage(); u.Nodes["a"] > 16<<20 || u.Uploads > 4 {
 				t.Fatalf("%+v", u)
 			}
 		})

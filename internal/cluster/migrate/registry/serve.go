@@ -109,30 +109,42 @@ func (r *Registry) permit(ctx context.Context, request access.Request, c Client)
 	return nil
 }
 
-// mayKnow reports whether a client may learn that a digest is there: it has had it, or it is
-// part of an image of one of its moves.
-func (r *Registry) mayKnow(ctx context.Context, repository, id string, c Client) bool {
-	if c.All || r.usage.shown(id, c.Node) {
+// mayKnow reports whether a client may learn that all of some digests are there: it has had them,
+// or they are part of an image of one of its moves. It looks through the images once.
+func (r *Registry) mayKnow(ctx context.Context, repository string, ids []string, c Client) bool {
+	if c.All {
 		return true
 	}
-	for _, a := range c.Access {
-		if r.holds(ctx, a, access.Request{Repository: repository, Reference: id}) {
-			return true
+	unknown := map[string]bool{}
+	for _, id := range ids {
+		if !r.usage.shown(id, c.Node) {
+			unknown[id] = true
 		}
 	}
-	return false
+	for _, a := range c.Access {
+		if len(unknown) > 0 {
+			r.visit(ctx, repository, a, func(id string) { delete(unknown, id) })
+		}
+	}
+	return len(unknown) == 0
 }
 
 // holds says whether a digest is part of the move's image in a repository.
-func (r *Registry) holds(ctx context.Context, a access.Right, request access.Request) bool {
+func (r *Registry) holds(ctx context.Context, a access.Right, request access.Request) (found bool) {
+	r.visit(ctx, request.Repository, a, func(id string) { found = found || id == request.Reference })
+	return found
+}
+
+// visit calls a function with the digests of the move's images in a repository.
+func (r *Registry) visit(ctx context.Context, repository string, a access.Right, each func(id string)) {
 	for _, tag := range []string{a.Move, a.Move + access.HintSuffix} {
-		found := false
-		err := r.walk(ctx, request.Repository, tag, func(d digest.Digest) { found = found || d.String() == request.Reference })
-		if err == nil && found {
-			return true
+		var ids []string
+		if r.walk(ctx, repository, tag, func(d digest.Digest) { ids = append(ids, d.String()) }) == nil {
+			for _, id := range ids {
+				each(id)
+			}
 		}
 	}
-	return false
 }
 
 // walk calls visit with the digests that a tag leads to: its manifest, the
@@ -157,21 +169,30 @@ func (r *Registry) walk(ctx context.Context, repository, tag string, visit func(
 	return references(ctx, manifests, top.Digest, visit, 3)
 }
 
-// references goes down from a manifest: an index leads to manifests, and those to
-// layers; no deeper.
-func references(ctx context.Context, manifests distribution.ManifestService, at digest.Digest, visit func(digest.Digest), depth int) error {
-	visit(at)
-	m, err := manifests.Get(ctx, at)
-	if err != nil {
-		return err
-	}
-	for _, d := range m.References() {
-		visit(d.Digest)
-		if exists, err := manifests.Exists(ctx, d.Digest); err == nil && exists && depth > 0 {
-			if err := references(ctx, manifests, d.Digest, visit, depth-1); err != nil {
+// references goes down from a manifest, level by level: an index leads to manifests, and those to
+// layers; no deeper. What is named often is visited once.
+func references(ctx context.Context, manifests distribution.ManifestService, top digest.Digest, visit func(digest.Digest), depth int) error {
+	seen := map[digest.Digest]bool{top: true}
+	visit(top)
+	for level := []digest.Digest{top}; len(level) > 0; depth-- {
+		var next []digest.Digest
+		for _, at := range level {
+			m, err := manifests.Get(ctx, at)
+			if err != nil {
 				return err
 			}
+			for _, d := range m.References() {
+				if seen[d.Digest] {
+					continue
+				}
+				seen[d.Digest] = true
+				visit(d.Digest)
+				if exists, err := manifests.Exists(ctx, d.Digest); err == nil && exists && depth > 0 {
+					next = append(next, d.Digest)
+				}
+			}
 		}
+		level = next
 	}
 	return nil
 }
@@ -203,7 +224,7 @@ func (r *Registry) begin(w http.ResponseWriter, q *http.Request, request access.
 	a := &answer{ResponseWriter: w, count: &r.sent}
 	q.Body = http.NoBody // no upload comes with its beginning here
 	mount := q.URL.Query().Get("mount")
-	if mount != "" && !r.mayKnow(q.Context(), from, mount, c) {
+	if mount != "" && !r.mayKnow(q.Context(), from, []string{mount}, c) {
 		q.URL.RawQuery, mount = "", "" // then it uploads the layer, as if it were not there
 	}
 	u.touch(mount)
@@ -262,6 +283,10 @@ func (r *Registry) putManifest(w http.ResponseWriter, q *http.Request, request a
 		(&refusal{http.StatusBadRequest, "MANIFEST_INVALID", fmt.Sprintf("a manifest has at most %d bytes: %v", maxManifest, err)}).write(w)
 		return
 	}
+	if err := bound.Lists("manifest", text, access.MaxValues, access.MaxReferences); err != nil {
+		(&refusal{http.StatusBadRequest, "MANIFEST_INVALID", err.Error()}).write(w)
+		return
+	}
 	id := fmt.Sprintf("sha256:%x", sha256.Sum256(text))
 	u := r.usage
 	u.mu.Lock()
@@ -305,10 +330,12 @@ func (r *Registry) foreign(q *http.Request, repository string, text []byte, c Cl
 	if err != nil {
 		return nil // the registry says what is wrong with it
 	}
+	var ids []string
 	for _, d := range m.References() {
-		if !r.mayKnow(q.Context(), repository, d.Digest.String(), c) {
-			return &refusal{http.StatusBadRequest, "MANIFEST_BLOB_UNKNOWN", "manifest references a manifest or blob unknown to registry"}
-		}
+		ids = append(ids, d.Digest.String())
+	}
+	if !r.mayKnow(q.Context(), repository, ids, c) {
+		return &refusal{http.StatusBadRequest, "MANIFEST_BLOB_UNKNOWN", "manifest references a manifest or blob unknown to registry"}
 	}
 	return nil
 }

@@ -93,7 +93,11 @@ func (p Peer) read(resp *http.Response, out any) error {
 	if out == nil {
 		return nil
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, MaxCall)).Decode(out); err != nil {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, MaxCall))
+	if err == nil {
+		err = decode(text, out)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: its answer cannot be read: %w", p.Name, err)
 	}
 	return nil
@@ -155,7 +159,7 @@ func (p Peer) send(req *http.Request) (*http.Response, error) {
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusConflict {
 		e := new(move.Error)
-		if err := json.NewDecoder(io.LimitReader(resp.Body, MaxCall)).Decode(e); err == nil {
+		if text, err := io.ReadAll(io.LimitReader(resp.Body, MaxCall)); err == nil && decode(text, e) == nil {
 			return nil, e
 		}
 	}
@@ -187,7 +191,15 @@ func Read(r *http.Request, verb Verb, most int64) (in Call, err error) {
 	case int64(len(text)) > most:
 		return in, fmt.Errorf("a call of more than %d bytes", most)
 	}
-	return in, json.Unmarshal(text, &in)
+	return in, decode(text, &in)
+}
+
+// decode reads a call or an answer. Both come from another node, or bring what one has said.
+func decode(text []byte, into any) error {
+	if err := bound.Lists("", text, bound.Values, bound.Values); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
 }
 
 func refused(msg string) *move.Error {

@@ -28,7 +28,7 @@ func FuzzCall(f *testing.F) {
 	f.Add("send", []byte(`{"part":{"kind":"layer"},"order":{"lease_ns":-1}}`))
 	f.Add("receive", append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
 	f.Add("receive", []byte{255, 255, 255, 255, '{', '}'})
-	for _, text := range boundtest.Texts(bound.Call, `{"order":`) {
+	for _, text := range boundtest.Texts(bound.Call, `{"order":`, `{"order":{"container":{"volumes":[`) {
 		f.Add("do", []byte(text))
 	}
 	f.Fuzz(func(t *testing.T, verb string, body []byte) {

@@ -68,7 +68,7 @@ func Describable(container string, text []byte) error {
 	if n := bytes.Count(text, []byte("{")); n > MaxObjects {
 		return fmt.Errorf("the description of %s has %d opening braces, and a node takes at most %d; start it with less environment and fewer labels", container, n, MaxObjects)
 	}
-	return nil
+	return bound.Lists("the description of "+container, text, bound.Values, bound.Values)
 }
 
 // Readable says why a description that has come is not decoded, or nil.
@@ -79,5 +79,5 @@ func Readable(text []byte) error {
 	case bytes.Count(text, []byte("{")) > MaxObjects:
 		return fmt.Errorf("a description with more than %d opening braces", MaxObjects)
 	}
-	return nil
+	return bound.Lists("a description", text, bound.Values, bound.Values)
 }

@@ -45,6 +45,7 @@ const (
 	manifestBytes = bound.Message
 	configBytes   = 4 << 20 // the engine reads it into its memory
 	mostLayers    = 128     // an overlay of Docker's has at most 125
+	mostValues    = 8 << 10 // of a manifest: one image's names and layers, and what later engines write beside them
 )
 
 // entry is an entry of an archive's manifest.json, as far as it is passed on.
@@ -164,7 +165,14 @@ func onlyImage(f io.ReadSeeker, id string) (found entry, err error) {
 			return nil
 		}
 		var list []entry
-		if err := json.NewDecoder(io.LimitReader(content, manifestBytes)).Decode(&list); err != nil {
+		text, err := io.ReadAll(io.LimitReader(content, manifestBytes))
+		if err == nil {
+			err = bound.Lists("", text, mostValues, mostValues)
+		}
+		if err == nil {
+			err = json.Unmarshal(text, &list)
+		}
+		if err != nil {
 			return refused("the archive of image %s: %s: %v", id, manifestFile, err)
 		}
 		if len(list) != 1 {

@@ -6,9 +6,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"weir/internal/core/bound"
+)
+
+// MaxValues bounds the values of a manifest, and MaxReferences those in one list of it: layers, or
+// manifests of an index. An engine has 128 layers at most, and an index some dozen platforms.
+const (
+	MaxValues     = 8 << 10
+	MaxReferences = 512
 )
 
 // mediaTypes are the manifests of one image.
@@ -32,5 +42,12 @@ func GetManifest(ctx context.Context, client *http.Client, url, user, password s
 	if resp.StatusCode != http.StatusOK {
 		return m, fmt.Errorf("%s: %s", url, resp.Status)
 	}
-	return m, json.NewDecoder(http.MaxBytesReader(nil, resp.Body, 1<<22)).Decode(&m)
+	text, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, bound.Manifest))
+	if err != nil {
+		return m, err
+	}
+	if err := bound.Lists("manifest", text, MaxValues, MaxReferences); err != nil {
+		return m, err
+	}
+	return m, json.Unmarshal(text, &m)
 }
