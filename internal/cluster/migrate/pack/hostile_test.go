@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -197,6 +198,45 @@ func TestWhatAHostileNodeSendsIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestHeadersAreNotKept: of the headers of folders, which may have a megabyte each and none on the
+// wire, nothing is kept but names and times.
+func TestHeadersAreNotKept(t *testing.T) {
+	var list []entry
+	for i := range 64 {
+		list = append(list, entry{tar.Header{Name: strconv.Itoa(i) + "/", Typeflag: tar.TypeDir, Mode: 0o755, PAXRecords: map[string]string{"WEIR.x": strings.Repeat("x", 1_000_000)}}, ""})
+	}
+	packed := forged(t, list...)
+	raw, err := decoder(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	live := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before, kept, read := live(), int64(0), 0
+	watch := readerFunc(func(p []byte) (int, error) {
+		n, err := raw.Read(p)
+		if read += n; read > 60_000_000 && kept == 0 { // of 64 folders
+			kept = live() - before
+		}
+		return n, err
+	})
+	if err := unpack(watch, t.TempDir(), StreamBounds{Bytes: 1 << 20, Entries: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if kept == 0 || kept > 20<<20 {
+		t.Errorf("a stream of %d bytes: %d MB are kept", len(packed), kept>>20)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // sparse returns an archive with a file that is all hole, as GNU tar packs it.
 func sparse(t *testing.T) []byte {

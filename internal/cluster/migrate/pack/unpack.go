@@ -25,7 +25,13 @@ type unpacker struct {
 	limits  StreamBounds
 	bytes   int64
 	entries int64
-	folders []*tar.Header // whose times come last, since files change them
+	folders []folder // whose times come last, since files change them
+}
+
+// folder is what is kept of a folder's header, of which a hostile node's has a megabyte.
+type folder struct {
+	name string
+	time time.Time
 }
 
 // take makes one file. Its folder is opened first, below the root and through no link,
@@ -42,7 +48,7 @@ func (u *unpacker) take(h *tar.Header, content io.Reader) error {
 		if h.Typeflag != tar.TypeDir {
 			return errors.New("the folder itself is no folder")
 		}
-		u.folders = append(u.folders, h)
+		u.folders = append(u.folders, folder{strings.Clone(name), h.ModTime})
 		return attributes(u.root, h)
 	}
 	dir, err := u.folder(path.Dir(name))
@@ -68,7 +74,7 @@ func (u *unpacker) take(h *tar.Header, content io.Reader) error {
 		return errors.New("another file is in its place")
 	}
 	if h.Typeflag == tar.TypeDir {
-		u.folders = append(u.folders, h)
+		u.folders = append(u.folders, folder{strings.Clone(name), h.ModTime})
 	}
 	return attributes(n, h)
 }
@@ -202,12 +208,12 @@ func attributes(n node, h *tar.Header) error {
 
 // finish sets the folders' times, the inner ones first.
 func (u *unpacker) finish() error {
-	for _, h := range slices.Backward(u.folders) {
-		n, err := u.folder(clean(h.Name))
+	for _, f := range slices.Backward(u.folders) {
+		n, err := u.folder(f.name)
 		if err != nil {
 			return err
 		}
-		err = setTime(n, h.ModTime)
+		err = setTime(n, f.time)
 		n.close()
 		if err != nil {
 			return err
