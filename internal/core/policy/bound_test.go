@@ -56,3 +56,25 @@ func zones() string {
 	}
 	return strings.TrimSuffix(text.String(), ";")
 }
+
+// TestManyUnknownNames: names that are not known cost no more than one input may, and of the fields
+// that are known each fault is noted beside any number of them.
+func TestManyUnknownNames(t *testing.T) {
+	var names strings.Builder
+	for i := 0; names.Len() < bound.Body-200; i++ {
+		fmt.Fprintf(&names, `,"%x":1`, i)
+	}
+	text := `{"weight":0,"zones":"?"` + names.String() + "}"
+	cost := boundtest.Measure(func() {
+		var c Change
+		if err := json.Unmarshal([]byte(text), &c); err != nil || c.Check() == nil {
+			t.Errorf("%v, %v", err, c.Check())
+		}
+		if c = c.Known(); len(c.Texts()) != 2 || !strings.Contains(fmt.Sprint(c.Readable()), "weight") {
+			t.Errorf("known: %v, %v", c.Texts(), c.Readable())
+		}
+	})
+	if cost.Bytes > 32<<20 {
+		t.Errorf("%d MB allocated in %v", cost.Bytes>>20, cost.CPU)
+	}
+}

@@ -45,6 +45,10 @@ func (c Change) MarshalJSON() ([]byte, error) {
 	return o.Bytes()
 }
 
+// mostFaults are noted of one change: more than there are fields, so that some are left out only of
+// names that are not known.
+const mostFaults = 64
+
 // UnmarshalJSON reads what MarshalJSON writes. A value that cannot be read, and a field
 // that is not known, make no error here: Check and Readable report them, with the field.
 func (c *Change) UnmarshalJSON(text []byte) error {
@@ -69,7 +73,9 @@ func (c *Change) UnmarshalJSON(text []byte) error {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		default:
-			c.putJSON(name, raw)
+			if len(c.faults) < mostFaults { // the names that are not known come last
+				c.putJSON(name, raw)
+			}
 		}
 	}
 	return nil

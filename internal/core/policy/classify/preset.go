@@ -4,6 +4,7 @@ package classify
 
 import (
 	"strings"
+	"sync"
 
 	"weir/internal/core/invalid"
 )
@@ -37,14 +38,22 @@ var presets = []Preset{
 // Presets lists the presets.
 func Presets() []Preset { return presets }
 
-// Matches returns the matches that the preset stands for.
-func (p Preset) Matches() []Match {
-	matches, err := ParseMatches(p.text)
-	if err != nil {
-		panic("preset " + p.Name + ": " + err.Error()) // a test reads all of them
+// Matches returns the matches that the preset stands for. The caller may not change them.
+func (p Preset) Matches() []Match { return presetMatches()[p.Name] }
+
+// presetMatches are the matches of each preset. They are read once: a policy may name presets 64
+// times, and is checked for each of its times.
+var presetMatches = sync.OnceValue(func() map[string][]Match {
+	all := map[string][]Match{}
+	for _, p := range presets {
+		matches, err := ParseMatches(p.text)
+		if err != nil {
+			panic("preset " + p.Name + ": " + err.Error()) // a test reads all of them
+		}
+		all[p.Name] = matches
 	}
-	return matches
-}
+	return all
+})
 
 func presetNamed(name string) (Preset, error) {
 	var names []string

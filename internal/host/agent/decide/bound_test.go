@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/internal/config"
 	"weir/internal/core/bound"
@@ -99,6 +100,38 @@ func TestHostileLabels(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestPresetsAtTimes: queues that name presets as often as they may, in a policy that differs at
+// times as often as it may. It is checked for each of its times.
+func TestPresetsAtTimes(t *testing.T) {
+	var queues strings.Builder
+	for q := range policy.MaxQueues {
+		fmt.Fprintf(&queues, "q%d: {match: [", q)
+		for vlan := range 8 {
+			fmt.Fprintf(&queues, "{preset: ssh, vlan: %d},", 8*q+vlan)
+		}
+		queues.WriteString("]},")
+	}
+	labels := map[string]string{}
+	for _, direction := range []string{"weir.", "weir.ingress."} {
+		labels[direction+"discipline"], labels[direction+"queues"] = "pq", "{"+queues.String()+"}"
+		for _, field := range boundtest.Fields(bound.Label) {
+			if field[0] == "when" {
+				labels[direction+"when"] = field[1]
+			}
+		}
+	}
+	w := labelled(t, labels)
+	w.Now = time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+	cost := boundtest.Measure(func() {
+		if v, _ := Decide(w).Ruling("docker:c0"); len(v.Policy.Queues) != policy.MaxQueues || len(v.Policy.When) != 16 || v.Note != "" {
+			t.Errorf("%d queues, %d times, %s", len(v.Policy.Queues), len(v.Policy.When), v.Note)
+		}
+	})
+	if cost.Bytes > 32<<20 {
+		t.Errorf("%d MB allocated in %v", cost.Bytes>>20, cost.CPU)
 	}
 }
 
