@@ -3,6 +3,8 @@
 package zone
 
 import (
+	"cmp"
+	"hash/maphash"
 	"net/netip"
 	"slices"
 )
@@ -32,112 +34,129 @@ const (
 // Compile makes the trie of an area. connected are the networks of the device. ok is false if
 // there are so many prefixes that entries cannot number the chunks.
 func (a Area) Compile(connected []netip.Prefix) (t Trie, ok bool) {
-	type entry struct {
-		prefix netip.Prefix
-		in     bool
+	all := make([]entry, 0, len(a.In.List)+len(a.Out.List)+len(connected))
+	for _, p := range a.In.List {
+		all = append(all, entry{p, bytesOf(p), true})
 	}
-	var all []entry
-	written := map[netip.Prefix]bool{}
-	for _, side := range []struct {
-		Prefixes
-		in bool
-	}{{a.In, true}, {a.Out, false}} {
-		for _, p := range side.List {
-			written[p] = true
-			all = append(all, entry{p, side.in})
-		}
+	for _, p := range a.Out.List {
+		all = append(all, entry{p, bytesOf(p), false})
 	}
 	for _, p := range connected {
-		if (a.In.Connected || a.Out.Connected) && !written[p] {
-			all = append(all, entry{p, a.In.Connected})
+		if (a.In.Connected || a.Out.Connected) && !slices.Contains(a.In.List, p) && !slices.Contains(a.Out.List, p) {
+			all = append(all, entry{p, bytesOf(p), a.In.Connected})
 		}
 	}
-	slices.SortStableFunc(all, func(x, y entry) int { return x.prefix.Bits() - y.prefix.Bits() })
-	four, six := newTree(a.Rest), newTree(a.Rest)
-	for _, e := range all {
-		if e.prefix.Addr().Is4() {
-			four.add(e.prefix, e.in)
-		} else {
-			six.add(e.prefix, e.in)
-		}
+	// IPv4 goes before IPv6, and a prefix before what lies in it.
+	slices.SortStableFunc(all, func(x, y entry) int {
+		return cmp.Or(x.prefix.Addr().Compare(y.prefix.Addr()), x.prefix.Bits()-y.prefix.Bits())
+	})
+	four := slices.IndexFunc(all, func(e entry) bool { return e.prefix.Addr().Is6() })
+	if four < 0 {
+		four = len(all)
 	}
-	w := writer{trie: make(Trie, roots*Chunk), known: map[[Chunk]uint16]uint16{}}
-	for i, tree := range []tree{four, six} {
-		for j, c := range tree {
-			w.trie[i*RootIPv6+j] = w.write(c)
-		}
+	w := writer{trie: make(Trie, roots*Chunk, (roots+chunksOf(all))*Chunk), known: map[uint64]uint16{}}
+	for i, list := range [][]entry{all[:four], all[four:]} {
+		root := make([]uint16, RootIPv6)
+		w.fill(root, list, 0, 2, a.Rest)
+		copy(w.trie[i*RootIPv6:], root)
+	}
+	if cap(w.trie) > 2*len(w.trie) {
+		w.trie = slices.Clone(w.trie)
 	}
 	return w.trie, !w.full
 }
 
-// tree decides by the first two bytes of an address.
-type tree []cell
-
-// cell is one entry before it has a number.
-type cell struct {
-	in    bool
-	below *[Chunk]cell // decides by the next byte; nil = in does
+// entry is a prefix that is in the area or not.
+type entry struct {
+	prefix netip.Prefix
+	addr   [16]byte
+	in     bool
 }
 
-func newTree(in bool) tree {
-	t := make(tree, roots/2*Chunk)
-	for i := range t {
-		t[i].in = in
+func bytesOf(p netip.Prefix) (b [16]byte) {
+	if p.Addr().Is4() {
+		four := p.Addr().As4()
+		copy(b[:], four[:])
+		return b
 	}
-	return t
+	return p.Addr().As16()
 }
 
-// add puts a prefix in; all shorter ones are in.
-func (t tree) add(p netip.Prefix, in bool) {
-	addr, bits := p.Addr().AsSlice(), p.Bits()
-	cells, at := []cell(t), int(addr[0])<<8|int(addr[1])
-	depth := 16
-	for next := 2; bits > depth; next++ {
-		c := &cells[at]
-		if c.below == nil {
-			c.below = new([Chunk]cell)
-			for i := range c.below {
-				c.below[i].in = c.in
-			}
-		}
-		cells, at = c.below[:], int(addr[next])
-		depth += 8
+// byteAt returns the number of the cell that an entry begins at, of a level of some bytes of
+// addresses.
+func (e entry) byteAt(from, to int) (n int) {
+	for _, b := range e.addr[from:to] {
+		n = n<<8 | int(b)
 	}
-	for i := at; i < at+1<<(depth-bits); i++ {
-		cells[i].in = in
-	}
+	return n
 }
 
-// writer numbers the chunks of trees.
+// chunksOf returns how many chunks a list of entries has at most.
+func chunksOf(list []entry) (n int) {
+	for _, e := range list {
+		n += max(0, (e.prefix.Bits()-1)/8-1)
+	}
+	return min(n, mostChunk+1)
+}
+
+// writer makes the chunks of a trie, one at a time: a whole tree of 100,000 addresses would have
+// some GB.
 type writer struct {
 	trie  Trie
-	known map[[Chunk]uint16]uint16
+	known map[uint64]uint16 // numbers of chunks, by the hash of what is in them
 	full  bool
 }
 
-func (w *writer) write(c cell) uint16 {
-	if c.below == nil {
-		return leaf(c.in)
+var seed = maphash.MakeSeed()
+
+// fill writes the cells of one level, which decide by some bytes of an address. The entries are
+// those that differ from what holds around them, in.
+func (w *writer) fill(cells []uint16, entries []entry, from, to int, in bool) {
+	for i := range cells {
+		cells[i] = leaf(in)
 	}
-	var chunk [Chunk]uint16
-	same := true
-	for i, below := range c.below {
-		chunk[i] = w.write(below)
-		same = same && chunk[i] == chunk[0]
+	for _, e := range entries { // the outer before the inner
+		if spare := 8*to - e.prefix.Bits(); spare >= 0 {
+			at := e.byteAt(from, to)
+			for i := at; i < at+1<<spare; i++ {
+				cells[i] = leaf(e.in)
+			}
+		}
 	}
-	if same && chunk[0] <= 1 {
-		return chunk[0]
+	for begin := 0; begin < len(entries) && !w.full; {
+		end, at := begin, entries[begin].byteAt(from, to)
+		for end < len(entries) && entries[end].byteAt(from, to) == at {
+			end++
+		}
+		for begin < end && entries[begin].prefix.Bits() <= 8*to { // is written; those of the level below follow
+			begin++
+		}
+		if begin < end {
+			cells[at] = w.chunk(entries[begin:end], to, cells[at] == leaf(true))
+		}
+		begin = end
 	}
-	number, ok := w.known[chunk]
-	if ok {
+}
+
+// chunk returns what leads to the cells that decide by one byte of an address: the number of a
+// chunk of them, or what all of them say.
+func (w *writer) chunk(entries []entry, at int, in bool) uint16 {
+	var cells [Chunk]uint16
+	w.fill(cells[:], entries, at, at+1, in)
+	if first := cells[0]; first <= leaf(true) && !slices.ContainsFunc(cells[:], func(c uint16) bool { return c != first }) {
+		return first
+	}
+	hash := maphash.Comparable(seed, cells)
+	number, known := w.known[hash]
+	if known && slices.Equal(w.trie[int(number)*Chunk:][:Chunk], cells[:]) {
 		return number
 	}
 	if w.full = w.full || len(w.trie)/Chunk > mostChunk; w.full {
 		return 0
 	}
 	number = uint16(len(w.trie) / Chunk)
-	w.known[chunk] = number
-	w.trie = append(w.trie, chunk[:]...)
+	w.known[hash] = number
+	w.trie = append(w.trie, cells[:]...)
 	return number
 }
 

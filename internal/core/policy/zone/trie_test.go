@@ -3,11 +3,15 @@
 package zone
 
 import (
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/core/bound"
+	"weir/internal/test/boundtest"
 )
 
 // drawAddr draws an address close to others, so that prefixes lie in each other.
@@ -80,5 +84,26 @@ func TestTrieTooLarge(t *testing.T) {
 	}
 	if _, ok := (Area{In: p}).Compile(nil); ok {
 		t.Error("a trie of more than 65,535 chunks was made")
+	}
+}
+
+// TestTrieOfMostPrefixes: as many prefixes as a zone may have, of any length, cost little more than
+// the trie that is kept, which has 33 MB at most.
+func TestTrieOfMostPrefixes(t *testing.T) {
+	r := rand.New(rand.NewPCG(44, 5))
+	for _, tt := range []struct{ bytes, bits int }{{4, 32}, {4, 24}, {16, 64}, {16, 128}} {
+		var list []netip.Prefix
+		for range MostPrefixes {
+			bytes := make([]byte, tt.bytes)
+			for i := range tt.bits / 8 {
+				bytes[i] = byte(r.Uint32())
+			}
+			addr, _ := netip.AddrFromSlice(bytes)
+			list = append(list, netip.PrefixFrom(addr, tt.bits))
+		}
+		area := Area{In: Prefixes{List: sorted(list)}}
+		if cost := boundtest.Measure(func() { area.Compile(nil) }); cost.Bytes > bound.Memory {
+			t.Errorf("/%d: %d MB allocated in %v", tt.bits, cost.Bytes>>20, cost.CPU)
+		}
 	}
 }
