@@ -41,3 +41,12 @@ func FuzzParseQEMU(f *testing.F) {
 		})
 	})
 }
+
+// TestManyTaps: of a command line that names thousands of taps few are looked at: the kernel is
+// asked about each.
+func TestManyTaps(t *testing.T) {
+	machine, devices := parseQEMU([]byte("kvm\x00-name\x00db\x00-netdev\x00" + strings.Repeat("ifname=a,", bound.Machine/9-10) + "\x00"))
+	if machine != "db" || len(devices) != mostNICs {
+		t.Errorf("%q with %d devices", machine, len(devices))
+	}
+}

@@ -105,6 +105,9 @@ func (u user) mayHave(owner int) bool {
 	return !u.foreign && (u.admin || owner >= 0 && u.uid == owner)
 }
 
+// mostNICs are looked at of one command line: the kernel is asked whose each of them is.
+const mostNICs = 256
+
 // parseQEMU reads a command line as /proc has it: the machine's name and the taps
 // that it names. The name is "" if the program is not QEMU or the machine has none.
 func parseQEMU(cmdline []byte) (machine string, devices []string) {
@@ -125,7 +128,7 @@ func parseQEMU(cmdline []byte) (machine string, devices []string) {
 			machine, _, _ = strings.Cut(machine, ",")
 		case "-netdev", "netdev", "-nic", "nic", "-net", "net":
 			for part := range strings.SplitSeq(value, ",") {
-				if name, ok := strings.CutPrefix(part, "ifname="); ok {
+				if name, ok := strings.CutPrefix(part, "ifname="); ok && len(devices) < mostNICs {
 					devices = append(devices, name)
 				}
 			}

@@ -44,6 +44,9 @@ func Ask(claim *resourceapi.ResourceClaim, pool string, links []api.LinkStatus) 
 	if claim.Status.Allocation == nil {
 		return asked, &refusal.Error{Kind: refusal.Invalid, Field: "status.allocation", Msg: "the claim is not allocated", Remedy: "the scheduler allocates it"}
 	}
+	if parts := partsOf(claim); parts > mostParts {
+		return asked, &refusal.Error{Kind: refusal.Invalid, Field: "spec", Msg: fmt.Sprintf("a claim of %d requests, results and pods, and %d are the most", parts, mostParts), Remedy: "give it fewer requests"}
+	}
 	var err error
 	if asked.Pods, err = pods(claim); err != nil {
 		return asked, err
@@ -60,7 +63,7 @@ func Ask(claim *resourceapi.ResourceClaim, pool string, links []api.LinkStatus) 
 				Remedy: "the node has " + cmp.Or(strings.Join(names(links), ", "), "none") + "; delete the pod, so that its claim is allocated anew"}
 		}
 		if result.AdminAccess != nil && *result.AdminAccess {
-			asked.Notes = append(asked.Notes, fmt.Sprintf("request %s: adminAccess gives no min; leave it out to get one", result.Request))
+			asked.Notes = append(asked.Notes, fmt.Sprintf("request %.130s: adminAccess gives no min; leave it out to get one", result.Request))
 		} else if share.Mins, err = mins(result, share.Link, field, links); err != nil {
 			return asked, err
 		}
@@ -68,7 +71,7 @@ func Ask(claim *resourceapi.ResourceClaim, pool string, links []api.LinkStatus) 
 			sums[api.LinkMin{Device: m.Device, Direction: m.Direction}] += m.MinBps
 		}
 		if len(share.Mins) == 0 && result.AdminAccess == nil {
-			asked.Notes = append(asked.Notes, fmt.Sprintf("request %s asks for %s; write capacity: {requests: {%s: 10M}}", result.Request, noMin(claim, result.Request), Egress))
+			asked.Notes = append(asked.Notes, fmt.Sprintf("request %.130s asks for %s; write capacity: {requests: {%s: 10M}}", result.Request, noMin(claim, result.Request), Egress))
 		}
 		asked.Devices = append(asked.Devices, share)
 	}
@@ -92,6 +95,19 @@ func Ask(claim *resourceapi.ResourceClaim, pool string, links []api.LinkStatus) 
 	return asked, nil
 }
 
+// mostParts bounds the requests of a claim with their alternatives, the results and the pods. The
+// API server takes 32 requests with 8 alternatives each, 32 results and 256 pods. Each result
+// without a min is looked for among the requests, and each device's status names the pods.
+const mostParts = 640
+
+func partsOf(claim *resourceapi.ResourceClaim) int {
+	parts := len(claim.Spec.Devices.Requests) + len(claim.Status.Allocation.Devices.Results) + len(claim.Status.ReservedFor)
+	for _, r := range claim.Spec.Devices.Requests {
+		parts += len(r.FirstAvailable)
+	}
+	return parts
+}
+
 // noMin says what a request without a min asks for. The API server takes a negative capacity,
 // and the scheduler makes 0 of it, by the range that the link allows.
 func noMin(claim *resourceapi.ResourceClaim, request string) string {
@@ -106,12 +122,13 @@ func noMin(claim *resourceapi.ResourceClaim, request string) string {
 
 // capacities returns those that a request asks for. An alternative's name is request/alternative.
 func capacities(claim *resourceapi.ResourceClaim, request string) map[resourceapi.QualifiedName]resource.Quantity {
+	name, alternative, _ := strings.Cut(request, "/")
 	for _, r := range claim.Spec.Devices.Requests {
 		if e := r.Exactly; e != nil && r.Name == request && e.Capacity != nil {
 			return e.Capacity.Requests
 		}
 		for _, s := range r.FirstAvailable {
-			if r.Name+"/"+s.Name == request && s.Capacity != nil {
+			if r.Name == name && s.Name == alternative && s.Capacity != nil {
 				return s.Capacity.Requests
 			}
 		}
