@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/go-connections/nat"
 
 	"weir/internal/cluster/migrate"
@@ -95,4 +97,27 @@ func TestOneTextRefusedOften(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestManyAliases: a container that comes with thousands of names in a network costs its target
+// what one input may, also where one that is there already has as many.
+func TestManyAliases(t *testing.T) {
+	named := func(letter string) map[string]*network.EndpointSettings {
+		n := &network.EndpointSettings{}
+		for i := range bound.Description / 9 {
+			n.Aliases = append(n.Aliases, letter+strconv.FormatInt(int64(i), 36))
+		}
+		return map[string]*network.EndpointSettings{"lan": n}
+	}
+	inspect, _ := honest()
+	inspect.NetworkSettings.Networks = named("a")
+	other := container.InspectResponse{ContainerJSONBase: &container.ContainerJSONBase{Name: "/db"}, Config: &container.Config{Hostname: "a1"},
+		NetworkSettings: &container.NetworkSettings{Networks: named("b")}}
+	boundtest.Hold(t, func() {
+		x := &migrate.Examination{}
+		taken(claims(inspect), other, x)
+		if list := x.Findings(); len(list) != 1 || !strings.Contains(list[0].Msg, "the name or address a1 already") {
+			t.Errorf("%v", list)
+		}
+	})
 }

@@ -34,28 +34,36 @@ func (e *Engine) neighbours(ctx context.Context, r container.InspectResponse, x 
 		if err != nil {
 			return err
 		}
-		for name, endpoint := range other.NetworkSettings.Networks {
-			has := append(claimsOf(endpoint), strings.TrimPrefix(other.Name, "/"), other.Config.Hostname)
-			for _, one := range asked[name] {
-				if slices.Contains(has, one) && !x.Full() {
-					x.Note("not-accepted", "in network "+name+" another container has the name or address "+one+" already", "start it with another --network-alias or --ip")
-				}
-			}
-		}
+		taken(asked, other, x)
 	}
 	return nil
 }
 
+// taken notes which of the names and addresses that are asked for, perhaps thousands, another has.
+func taken(asked map[string]map[string]bool, other container.InspectResponse, x *migrate.Examination) {
+	for name, endpoint := range other.NetworkSettings.Networks {
+		has := append(claimsOf(endpoint), strings.TrimPrefix(other.Name, "/"), other.Config.Hostname)
+		for _, one := range slices.Compact(slices.Sorted(slices.Values(has))) {
+			if asked[name][one] && !x.Full() {
+				x.Note("not-accepted", "in network "+name+" another container has the name or address "+one+" already", "start it with another --network-alias or --ip")
+			}
+		}
+	}
+}
+
 // claims returns the names and addresses that a container asks for, by network, but for
 // its own name and the name made of its id.
-func claims(r container.InspectResponse) map[string][]string {
-	asked := map[string][]string{}
+func claims(r container.InspectResponse) map[string]map[string]bool {
+	asked := map[string]map[string]bool{}
 	for name, endpoint := range r.NetworkSettings.Networks {
-		list := slices.DeleteFunc(claimsOf(endpoint), func(one string) bool {
-			return one == strings.TrimPrefix(r.Name, "/") || one == r.ID[:min(12, len(r.ID))]
-		})
-		if len(list) > 0 {
-			asked[name] = list
+		for _, one := range claimsOf(endpoint) {
+			if one == strings.TrimPrefix(r.Name, "/") || one == r.ID[:min(12, len(r.ID))] {
+				continue
+			}
+			if asked[name] == nil {
+				asked[name] = map[string]bool{}
+			}
+			asked[name][one] = true
 		}
 	}
 	return asked
