@@ -21,7 +21,7 @@ func (n *Node) onOrder(ctx context.Context, in bus.Delivery) error {
 	e, err := n.members.Verify(in.Data, in.Subject)
 	if err != nil {
 		n.opts.standing.refused(move.WhyForged)
-		n.log.Warn("order refused", "reason", move.WhyForged, "subject", in.Subject, "from", e.From, "err", err)
+		n.log.Warn("order refused", "reason", move.WhyForged, "subject", in.Subject, "from", wire.Clip(e.From, wire.MaxName), "err", wire.Clip(err.Error(), wire.MaxText))
 		return nil
 	}
 	switch e.Kind {
@@ -47,7 +47,7 @@ func (n *Node) onOrder(ctx context.Context, in bus.Delivery) error {
 		err = fmt.Errorf("a %s is no order that this version knows", e.Kind)
 	}
 	n.opts.standing.refused(move.WhyForeign)
-	n.log.Warn("order refused", "reason", move.WhyForeign, "subject", in.Subject, "from", e.From, "err", err)
+	n.log.Warn("order refused", "reason", move.WhyForeign, "subject", in.Subject, "from", e.From, "err", wire.Clip(err.Error(), wire.MaxText))
 	return nil
 }
 

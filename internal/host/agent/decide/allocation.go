@@ -224,6 +224,10 @@ func (d Decision) Allocate(a Allocation) (ChangeRequest, error) {
 	return ChangeRequest{World: next, Key: a.Key(), Why: "allocated for " + a.For, allocation: &a}, nil
 }
 
+// mostPods may have an allocation together, as many as Kubernetes lets have a claim. Each is
+// decided about, whether it is there or not.
+const mostPods = 256
+
 // checkAllocation refuses an allocation that is wrong in itself, or whose name is taken.
 func (d Decision) checkAllocation(a Allocation) error {
 	wrong := func(field, value, msg, remedy string) error {
@@ -231,6 +235,9 @@ func (d Decision) checkAllocation(a Allocation) error {
 	}
 	if a.Name == "" || a.For == "" {
 		return wrong("for", a.For, "an allocation without a name", "give the name of the claim, NAMESPACE/CLAIM")
+	}
+	if n := len(a.Pods); n > mostPods {
+		return wrong("pods", "", fmt.Sprintf("%d pods, %d are the most", n, mostPods), "name fewer, or allocate to each by itself")
 	}
 	for i, pod := range a.Pods {
 		if err := config.CheckPodName(pod); err != nil {

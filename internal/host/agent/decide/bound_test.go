@@ -135,6 +135,34 @@ func TestPresetsAtTimes(t *testing.T) {
 	}
 }
 
+// TestAllocationForThousands: a request for more pods than Kubernetes lets have a claim is refused
+// before anything is decided about them.
+func TestAllocationForThousands(t *testing.T) {
+	d := Decide(labelled(t, nil))
+	a := Allocation{Name: "u1", For: "shop/uplink", Mins: []LinkMin{{"eth0", 1e6}}}
+	for i := range 7000 { // as many as a body has room for
+		a.Pods = append(a.Pods, fmt.Sprintf("shop/%x", i))
+	}
+	boundtest.Hold(t, func() {
+		if r, err := d.Allocate(a); err == nil {
+			_, err = d.Try(r)
+			t.Errorf("tried: %.200v", err)
+		} else if !strings.Contains(err.Error(), "7000 pods, 256 are the most") {
+			t.Error(err)
+		}
+	})
+	a.Pods = a.Pods[:256]
+	boundtest.Hold(t, func() {
+		r, err := d.Allocate(a)
+		if err == nil {
+			_, err = d.Try(r)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // BenchmarkDecideAgain is a decision about labels that an earlier one has read: 100 containers
 // with 4 KiB of queues each.
 func BenchmarkDecideAgain(b *testing.B) {
