@@ -197,9 +197,13 @@ func lookMarks(ctx context.Context) Marks {
 // add appends users that are not there yet: iptables-save may print what another
 // form of it has printed.
 func (m *Marks) add(users []MarkUser) {
+	there := map[MarkUser]bool{}
+	for _, u := range m.Users {
+		there[u] = true
+	}
 	for _, u := range users {
-		if !slices.Contains(m.Users, u) {
-			m.Users = append(m.Users, u)
+		if !there[u] {
+			m.Users, there[u] = append(m.Users, u), true
 		}
 	}
 }

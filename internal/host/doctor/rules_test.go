@@ -119,6 +119,30 @@ func TestReadOptions(t *testing.T) {
 	}
 }
 
+// TestThousandsOfMarkingRules: as many rules as some 4 MB of a program's output has room for are
+// gone through once, and each counts once.
+func TestThousandsOfMarkingRules(t *testing.T) {
+	var dump strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&dump, "-A C%d -j MARK --set-xmark 0x1/0x1\n", i)
+	}
+	users := iptablesMarks(dump.String())
+	var m Marks
+	cost := boundtest.Measure(func() {
+		m.add(users)
+		m.add(users) // as another form of iptables-save prints them
+	})
+	if len(m.Users) != 100_000 {
+		t.Errorf("%d users", len(m.Users))
+	}
+	if cost.CPU > 20*bound.CPU { // of minutes
+		t.Errorf("takes %v", cost.CPU)
+	}
+	if taken, clashing := (Host{Marks: m}).otherMarks(1); taken != 1 || len(clashing) != 1 {
+		t.Errorf("%#x, %v", taken, clashing)
+	}
+}
+
 func FuzzRules(f *testing.F) {
 	f.Add("-A PREROUTING -j MARK --set-xmark 0x1/0xffffffff")
 	f.Add(`{"nftables": [{"rule": {"expr": [{"mangle": {"key": {"meta": {"key": "mark"}}, "value": {"|": [1]}}}]}}]}`)
