@@ -96,7 +96,8 @@ reproducible: deps-build deps-release ## Build a release twice, from two clones,
 	scripts/reproducible
 
 .PHONY: test
-test: test-native test-vm ## All tests but the long ones
+test: build build-arm64 deps-test deps-cluster deps-vm deps-vm-arm64 ## All tests but the long ones: test-native and test-vm in one run
+	go run ./internal/dev/suite test $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-native
 test-native: build deps-test deps-cluster ## Tests on this machine: pure packages, tc fallback, Docker

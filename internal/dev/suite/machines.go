@@ -202,6 +202,14 @@ func (m machines) ci() []step {
 	return append(steps, arm.labOn("7.3", "lab/demo/shares.yaml"))
 }
 
+// idle has machines take of this one's processors what nothing else wants.
+func idle(steps []step) []step {
+	for i, s := range steps {
+		steps[i].Command, steps[i].Idle = append([]string{"chrt", "--idle", "0"}, s.Command...), true
+	}
+	return steps
+}
+
 // arm64 returns the tests of the kernel side on that processor, on both kernels: the
 // qdisc, marking, ingress, the agent where kernels and processors may differ, and what the
 // qCon paper's board divides.

@@ -4,8 +4,9 @@
 // and must not be. Each step's output goes to a log of its own and is printed when the
 // step has ended, so that two at once do not mix. A table comes at the end.
 //
+//	go run ./internal/dev/suite test     # make test, what CI runs: native and vm
 //	go run ./internal/dev/suite native   # make test-native: on this machine
-//	go run ./internal/dev/suite vm       # make test-vm: in virtual machines, what CI runs
+//	go run ./internal/dev/suite vm       # make test-vm: in virtual machines
 //	go run ./internal/dev/suite full     # make test-full: everything
 //	go run ./internal/dev/suite results  # when each step of full ran last, how it ended, whether that stands
 //	go run ./internal/dev/suite stands   # the same; fails unless each step has passed and that stands
@@ -41,7 +42,7 @@ import (
 	"time"
 )
 
-const usage = "Usage: suite [-list] [-fuzztime 1m] native|vm|full|results|stands [NAME...]"
+const usage = "Usage: suite [-list] [-fuzztime 1m] test|native|vm|full|results|stands [NAME...]"
 
 // errUsage is a command line that cannot be understood.
 var errUsage = errors.New(usage) //nolint:staticcheck // the program prints it as it is
@@ -125,7 +126,7 @@ func stepsOf(ctx context.Context, suite, folder, fuzzTime string) ([]step, error
 	if suite == "vm" {
 		return f.machines.ci(), nil
 	}
-	if suite != "native" && suite != "full" {
+	if !slices.Contains([]string{"test", "native", "full"}, suite) {
 		return nil, errUsage
 	}
 	packages, err := output(ctx, "go", "list", "./...")
@@ -133,8 +134,12 @@ func stepsOf(ctx context.Context, suite, folder, fuzzTime string) ([]step, error
 		return nil, err
 	}
 	f.packages = strings.Fields(string(packages))
-	if suite == "native" {
-		return append(native("native", f.packages, nil), coverage), nil
+	if suite != "full" {
+		steps := append(native("native", f.packages, nil), coverage)
+		if suite == "test" {
+			steps = append(steps, idle(f.machines.ci())...)
+		}
+		return steps, nil
 	}
 	f.machines.timeout = 7200
 	if f.runs, err = output(ctx, "go", "run", "./internal/dev/papers", "runs"); err != nil {

@@ -27,12 +27,11 @@ func native(prefix string, packages []string, change func(*step)) (steps []step)
 		}
 	}
 	add := func(name string, alone bool, packages ...string) {
-		timeout := "15m" // of a package: one that hangs is found out
-		if alone {
-			timeout = "30m" // e2e takes twelve minutes
-		}
 		s := step{Name: prefix + "/" + name, Place: "native", Alone: alone,
-			Command: append([]string{"go", "test", "-count=1", "-json", "-timeout", timeout}, packages...)}
+			Command: append([]string{"go", "test", "-count=1", "-json", "-timeout", "15m"}, packages...)} // one that hangs is found out
+		if name == "test/e2e" {
+			s.Command = append(s.Command, "-at-once=2")
+		}
 		if change != nil {
 			change(&s)
 		}

@@ -34,69 +34,117 @@ type outcome struct {
 	earlier bool
 }
 
-// run runs the steps in their order and returns their outcomes, in the same order. The
-// error says why a run could not go on: then the outcomes of the steps that had
-// not ended are zero.
+// run runs the steps in their order and returns their outcomes, in the same order. Steps that
+// are idle begin, as many at once as there are slots, beside the first step that is alone. The
+// error says why a run could not go on: then the outcomes of the steps that had not ended are zero.
 func (r *runner) run(ctx context.Context, steps []step) ([]outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	outcomes := make([]outcome, len(steps))
-	var (
-		running  sync.WaitGroup
-		printing sync.Mutex
-		free     = make(chan struct{}, r.slots)
-	)
-	take := func(n int) {
-		for range n {
-			free <- struct{}{}
+	in := &running{runner: r, ctx: ctx, cancel: cancel, outcomes: make([]outcome, len(steps))}
+	idle := make(chan int, len(steps))
+	for i, s := range steps {
+		if s.Idle {
+			idle <- i
 		}
 	}
-	for i, s := range steps {
-		kept, stands, err := r.kept.passed(s)
-		if err != nil {
-			cancel(fmt.Errorf("%s: %w", s.Name, err))
-			break
+	close(idle)
+	var lanes sync.WaitGroup
+	begin := sync.OnceFunc(func() {
+		for range r.slots {
+			lanes.Go(func() {
+				for i := range idle {
+					if in.wanted(i, steps[i]) {
+						in.one(i, steps[i])
+					}
+				}
+			})
 		}
-		if stands {
-			outcomes[i] = outcome{kept, true}
-			fmt.Fprintf(r.out, "-- %s passed %s, with all that it runs as it is\n", s.Name, kept.At.Format(time.DateTime))
+	})
+	in.ordinary(steps, begin)
+	begin()
+	lanes.Wait()
+	return in.outcomes, context.Cause(ctx)
+}
+
+// running is a run of steps.
+type running struct {
+	*runner
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	outcomes []outcome
+
+	printing sync.Mutex
+}
+
+// ordinary runs the steps that are not idle, and calls quiet when one begins that is alone.
+func (in *running) ordinary(steps []step, quiet func()) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	free := make(chan struct{}, in.slots)
+	for i, s := range steps {
+		if s.Idle || !in.wanted(i, s) {
 			continue
 		}
 		need := 1
 		if s.Alone {
-			need = r.slots
+			need = in.slots
 		}
-		take(need)
-		if ctx.Err() != nil {
-			break
+		for range need {
+			free <- struct{}{}
+		}
+		if s.Alone {
+			quiet()
 		}
 		running.Go(func() {
-			defer func() {
-				for range need {
-					<-free
-				}
-			}()
-			res, err := r.one(ctx, s)
-			if err != nil {
-				cancel(fmt.Errorf("%s: %w", s.Name, err))
-				return
+			in.one(i, s)
+			for range need {
+				<-free
 			}
-			outcomes[i] = outcome{result: res}
-			printing.Lock()
-			defer printing.Unlock()
-			r.show(s, res)
 		})
 	}
-	running.Wait()
-	return outcomes, context.Cause(ctx)
+}
+
+// wanted says whether a step is to be run: the run goes on, and no result of it stands.
+func (in *running) wanted(i int, s step) bool {
+	if in.ctx.Err() != nil {
+		return false
+	}
+	kept, stands, err := in.kept.passed(s)
+	if err != nil {
+		in.cancel(fmt.Errorf("%s: %w", s.Name, err))
+		return false
+	}
+	if stands {
+		in.printing.Lock()
+		defer in.printing.Unlock()
+		in.outcomes[i] = outcome{kept, true}
+		fmt.Fprintf(in.out, "-- %s passed %s, with all that it runs as it is\n", s.Name, kept.At.Format(time.DateTime))
+	}
+	return !stands
+}
+
+// one runs a step, unless the run was ended meanwhile, and shows what came of it.
+func (in *running) one(i int, s step) {
+	if in.ctx.Err() != nil {
+		return
+	}
+	res, err := in.logged(in.ctx, s)
+	if err != nil {
+		in.cancel(fmt.Errorf("%s: %w", s.Name, err))
+		return
+	}
+	in.printing.Lock()
+	defer in.printing.Unlock()
+	in.outcomes[i] = outcome{result: res}
+	in.show(s, res)
 }
 
 func (r *runner) file(s step, suffix string) string {
 	return filepath.Join(r.folder, strings.NewReplacer("/", "-", " ", "-").Replace(s.Name)+suffix)
 }
 
-// one runs a step with a log of its own, and keeps its result.
-func (r *runner) one(ctx context.Context, s step) (result, error) {
+// logged runs a step with a log of its own, and keeps its result.
+func (r *runner) logged(ctx context.Context, s step) (result, error) {
 	log, err := os.Create(r.file(s, ".log"))
 	if err != nil {
 		return result{}, err

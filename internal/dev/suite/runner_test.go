@@ -90,6 +90,32 @@ func TestRunnerSlots(t *testing.T) {
 	}
 }
 
+// TestRunnerIdle: steps that are idle begin beside the first that is alone, two at once.
+func TestRunnerIdle(t *testing.T) {
+	dir := t.TempDir()
+	begun := func(name string) string { return "until test -e " + name + ".begun; do sleep 0.01; done" }
+	in := func(name, script string) step { return sh(name, "cd "+dir+"; touch "+name+".begun; "+script) }
+	idle := func(name, script string) step {
+		s := in(name, script)
+		s.Idle = true
+		return s
+	}
+	alone := in("alone", begun("i1")+"; "+begun("i2"))
+	alone.Alone = true
+	steps := []step{
+		idle("i1", "test -e busy.ended && "+begun("i2")+" && "+begun("after")),
+		idle("i2", "test -e busy.ended && "+begun("i1")),
+		idle("i3", begun("after")),
+		in("busy", "sleep 0.2; touch busy.ended"),
+		alone,
+		in("after", "true"),
+	}
+	r := &runner{slots: 2, folder: t.TempDir()}
+	if text, passed, _ := runSteps(t, r, steps...); !passed {
+		t.Error(text)
+	}
+}
+
 // TestRunnerIsInterrupted: the command ends, and its step did not pass.
 func TestRunnerIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

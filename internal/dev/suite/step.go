@@ -32,8 +32,12 @@ type step struct {
 	Peer   bool
 	Note   string // said in the summary, such as a seed
 	Inputs inputs // what its result depends on
-	// Alone keeps all other steps away: it measures rates or times by this machine's clock.
+	// Alone keeps all other steps away but those that are idle: it measures rates or times by
+	// this machine's clock.
 	Alone bool
+	// Idle says that the command takes of this machine what nothing else wants (SCHED_IDLE),
+	// and that its result does not depend on how much that is.
+	Idle bool
 }
 
 // result is the result of a step; the resumable runs keep it as JSON.

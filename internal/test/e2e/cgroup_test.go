@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/api"
 	"weir/internal/base/cgroup"
@@ -31,6 +32,7 @@ type group struct {
 // test, or before by remove.
 func newGroup(t testing.TB, path string) *group {
 	t.Helper()
+	noOthersGroups(t)
 	g := &group{t, filepath.Join(cgroup.Read().Root, path)}
 	g.make()
 	t.Cleanup(func() {
@@ -42,6 +44,30 @@ func newGroup(t testing.TB, path string) *group {
 	})
 	return g
 }
+
+// noOthersGroups has the tests of other processes wait that make groups: they find each other's by
+// their names.
+func noOthersGroups(t testing.TB) {
+	t.Helper()
+	if groupsHeld {
+		return
+	}
+	root, err := os.Open(cgroup.Read().Root)
+	if err == nil {
+		err = unix.Flock(int(root.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	groupsHeld = true
+	t.Cleanup(func() {
+		groupsHeld = false
+		root.Close()
+	})
+}
+
+// groupsHeld says that this process makes groups now.
+var groupsHeld bool
 
 func (g *group) make() {
 	g.t.Helper()
@@ -206,6 +232,7 @@ func TestUnitRestarts(t *testing.T) {
 	a := b.start()
 	b.steered(a)
 	a.inState("web", "active", 1)
+	b.healthy()
 	limited := []float64{0, 0.1 * float64(b.capacity) / 1e6}
 	for range 5 {
 		sender := b.sends(w2)

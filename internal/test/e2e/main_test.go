@@ -33,6 +33,9 @@ var weir string
 // inSandbox is set in the environment of the process that runs the tests.
 const inSandbox = "WEIR_E2E_SANDBOX"
 
+// thisProgram names the weir to test in the environment.
+const thisProgram = "WEIR_E2E_PROGRAM"
+
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == childArg {
 		os.Exit(child(os.Args[2], os.Args[3:]))
@@ -54,8 +57,11 @@ func TestMain(m *testing.M) {
 		fmt.Println("SKIP: making network namespaces needs root")
 		os.Exit(0)
 	}
+	if flag.Lookup("test.list").Value.String() != "" {
+		os.Exit(m.Run())
+	}
 	if os.Getenv(inSandbox) == "" {
-		os.Exit(sandbox())
+		os.Exit(outside())
 	}
 	if err := prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
@@ -64,8 +70,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// sandbox runs this program again where it cannot leave anything behind.
-func sandbox() int {
+// outside finds or makes the program under test, and runs the tests where they can leave nothing
+// behind. It returns the exit status.
+func outside() int {
 	path, built, err := program()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
@@ -74,6 +81,14 @@ func sandbox() int {
 	if built != "" {
 		defer os.RemoveAll(built)
 	}
+	if *atOnce > 1 {
+		return apart(path, os.Stdout)
+	}
+	return sandbox(path)
+}
+
+// sandbox runs this program again in namespaces of its own.
+func sandbox(path string) int {
 	runtime.LockOSThread() // Pdeathsig is about the thread
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -82,7 +97,7 @@ func sandbox() int {
 		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
 		Pdeathsig:  unix.SIGKILL,
 	}
-	err = cmd.Run()
+	err := cmd.Run()
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
@@ -98,7 +113,7 @@ func sandbox() int {
 // from the source around this package, or (in a virtual machine, where there is no source) the one
 // in PATH. The folder of one that was built is the caller's to remove.
 func program() (path, built string, err error) {
-	if path := os.Getenv("WEIR_E2E_PROGRAM"); path != "" {
+	if path := os.Getenv(thisProgram); path != "" {
 		path, err = filepath.Abs(path)
 		return path, "", err
 	}
