@@ -204,8 +204,8 @@ func (m machines) ci() []step {
 
 // idle has machines take of this one's processors what nothing else wants.
 func idle(steps []step) []step {
-	for i, s := range steps {
-		steps[i].Command, steps[i].Idle = append([]string{"chrt", "--idle", "0"}, s.Command...), true
+	for i := range steps {
+		steps[i].Idle = true
 	}
 	return steps
 }

@@ -137,6 +137,7 @@ func stepsOf(ctx context.Context, suite, folder, fuzzTime string) ([]step, error
 	if suite != "full" {
 		steps := append(native("native", f.packages, nil), coverage)
 		if suite == "test" {
+			f.machines.timeout = 4800 // beside others they have less than a processor each
 			steps = append(steps, idle(f.machines.ci())...)
 		}
 		return steps, nil

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,35 +36,29 @@ type outcome struct {
 }
 
 // run runs the steps in their order and returns their outcomes, in the same order. Steps that
-// are idle begin, as many at once as there are slots, beside the first step that is alone. The
-// error says why a run could not go on: then the outcomes of the steps that had not ended are zero.
+// are idle begin at once, as many at a time as there are slots; where the machine has no way to run
+// them beside others (idleGroup), when the others have ended. The error says why a run could not go
+// on: then the outcomes of the steps that had not ended are zero.
 func (r *runner) run(ctx context.Context, steps []step) ([]outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	in := &running{runner: r, ctx: ctx, cancel: cancel, outcomes: make([]outcome, len(steps))}
-	idle := make(chan int, len(steps))
-	for i, s := range steps {
-		if s.Idle {
-			idle <- i
-		}
+	if !slices.ContainsFunc(steps, func(s step) bool { return s.Idle }) {
+		in.ordinary(steps)
+		return in.outcomes, context.Cause(ctx)
 	}
-	close(idle)
-	var lanes sync.WaitGroup
-	begin := sync.OnceFunc(func() {
-		for range r.slots {
-			lanes.Go(func() {
-				for i := range idle {
-					if in.wanted(i, steps[i]) {
-						in.one(i, steps[i])
-					}
-				}
-			})
-		}
-	})
-	in.ordinary(steps, begin)
-	begin()
-	lanes.Wait()
-	return in.outcomes, context.Cause(ctx)
+	group, err := newIdleGroup()
+	if err != nil {
+		fmt.Fprintln(r.out, "what could run beside other steps runs after them:", err)
+		in.ordinary(steps)
+		in.idle(steps, func(s step) step { return s })
+		return in.outcomes, context.Cause(ctx)
+	}
+	var both sync.WaitGroup
+	both.Go(func() { in.idle(steps, group.within) })
+	in.ordinary(steps)
+	both.Wait()
+	return in.outcomes, cmp.Or(context.Cause(ctx), group.remove())
 }
 
 // running is a run of steps.
@@ -76,8 +71,30 @@ type running struct {
 	printing sync.Mutex
 }
 
-// ordinary runs the steps that are not idle, and calls quiet when one begins that is alone.
-func (in *running) ordinary(steps []step, quiet func()) {
+// idle runs the steps that are idle.
+func (in *running) idle(steps []step, place func(step) step) {
+	next := make(chan int, len(steps))
+	for i, s := range steps {
+		if s.Idle {
+			next <- i
+		}
+	}
+	close(next)
+	var lanes sync.WaitGroup
+	defer lanes.Wait()
+	for range in.slots {
+		lanes.Go(func() {
+			for i := range next {
+				if in.wanted(i, steps[i]) {
+					in.one(i, place(steps[i]))
+				}
+			}
+		})
+	}
+}
+
+// ordinary runs the steps that are not idle.
+func (in *running) ordinary(steps []step) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	free := make(chan struct{}, in.slots)
@@ -91,9 +108,6 @@ func (in *running) ordinary(steps []step, quiet func()) {
 		}
 		for range need {
 			free <- struct{}{}
-		}
-		if s.Alone {
-			quiet()
 		}
 		running.Go(func() {
 			in.one(i, s)

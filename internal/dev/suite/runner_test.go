@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,8 +91,13 @@ func TestRunnerSlots(t *testing.T) {
 	}
 }
 
-// TestRunnerIdle: steps that are idle begin beside the first that is alone, two at once.
+// TestRunnerIdle: steps that are idle run beside all others, two at once, in a cgroup that has
+// what the others leave and is gone afterwards; or after them, where that cannot be.
 func TestRunnerIdle(t *testing.T) {
+	group, err := newIdleGroup()
+	if err == nil {
+		err = group.remove()
+	}
 	dir := t.TempDir()
 	begun := func(name string) string { return "until test -e " + name + ".begun; do sleep 0.01; done" }
 	in := func(name, script string) step { return sh(name, "cd "+dir+"; touch "+name+".begun; "+script) }
@@ -101,18 +107,27 @@ func TestRunnerIdle(t *testing.T) {
 		return s
 	}
 	alone := in("alone", begun("i1")+"; "+begun("i2"))
+	if err != nil {
+		alone = in("alone", "! test -e i1.begun")
+	}
 	alone.Alone = true
 	steps := []step{
-		idle("i1", "test -e busy.ended && "+begun("i2")+" && "+begun("after")),
-		idle("i2", "test -e busy.ended && "+begun("i1")),
-		idle("i3", begun("after")),
-		in("busy", "sleep 0.2; touch busy.ended"),
+		idle("i1", begun("i2")+" && "+begun("alone")+" && grep weir-suite- /proc/self/cgroup"),
+		idle("i2", begun("i1")),
 		alone,
 		in("after", "true"),
+	}
+	if err != nil {
+		steps[0] = idle("i1", begun("i2")+" && "+begun("after"))
 	}
 	r := &runner{slots: 2, folder: t.TempDir()}
 	if text, passed, _ := runSteps(t, r, steps...); !passed {
 		t.Error(text)
+	}
+	for _, root := range cpuRoots {
+		if left, _ := filepath.Glob(filepath.Join(root, fmt.Sprint("weir-suite-", os.Getpid()))); left != nil {
+			t.Errorf("%s is left", left)
+		}
 	}
 }
 

@@ -35,8 +35,8 @@ type step struct {
 	// Alone keeps all other steps away but those that are idle: it measures rates or times by
 	// this machine's clock.
 	Alone bool
-	// Idle says that the command takes of this machine what nothing else wants (SCHED_IDLE),
-	// and that its result does not depend on how much that is.
+	// Idle says that the command takes of this machine what nothing else wants (idleGroup), and
+	// that its result does not depend on how much that is.
 	Idle bool
 }
 
