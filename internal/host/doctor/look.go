@@ -21,6 +21,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/base/cgroup"
+	"weir/internal/base/command"
 	"weir/internal/config"
 	"weir/internal/core/bound"
 	"weir/internal/host/dataplane/bpf"
@@ -157,9 +158,9 @@ func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
 	defer cancel()
 	out, message := printed{most: bound.Rules}, printed{most: bound.Policy}
-	command := exec.CommandContext(ctx, name, args...)
-	command.Stdout, command.Stderr = &out, &message
-	err := command.Run()
+	cmd := command.New(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = &out, &message
+	err := cmd.Run()
 	var exit *exec.ExitError
 	if out.size > out.most {
 		err = &bound.Error{What: "output of " + name, Has: out.size, Max: out.most, Unit: "bytes", Remedy: "shorten the rules, or name bits for mark_mask"}

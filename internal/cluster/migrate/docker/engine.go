@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"weir/internal/base/command"
 	"weir/internal/base/dockerapi"
 	"weir/internal/cluster/move"
 	"weir/internal/core/accept"
@@ -107,7 +108,7 @@ func (p place) file(path string) string {
 // command returns a command that runs among the daemon's mounts and in its network namespace:
 // CRIU takes its own for the host's, in which it must not drop every packet.
 func (p place) command(ctx context.Context, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "nsenter", append([]string{"--mount=/proc/" + strconv.Itoa(p.pid) + "/ns/mnt", "--net=/proc/" + strconv.Itoa(p.pid) + "/ns/net", "--", "env", "PATH=" + p.path}, args...)...)
+	return command.New(ctx, "nsenter", append([]string{"--mount=/proc/" + strconv.Itoa(p.pid) + "/ns/mnt", "--net=/proc/" + strconv.Itoa(p.pid) + "/ns/net", "--", "env", "PATH=" + p.path}, args...)...)
 }
 
 // Copy finds the container that was created for a migration.

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/base/command"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/process"
 	"weir/internal/core/wire"
@@ -47,13 +47,13 @@ func (e *Engine) Facts(ctx context.Context) (migrate.Facts, error) {
 	if err := unix.Statfs(e.dir, &st); err == nil {
 		f.FreeBytes = int64(st.Bavail) * st.Bsize
 	}
-	version, err := exec.CommandContext(ctx, "criu", "--version").Output()
+	version, err := command.New(ctx, "criu", "--version").Output()
 	if err != nil {
 		f.CRIUTrouble = err.Error()
 		return f, nil
 	}
 	f.CRIU, _, _ = strings.Cut(strings.TrimPrefix(string(version), "Version: "), "\n")
-	f.SoftDirty = exec.CommandContext(ctx, "criu", "check", "--feature", "mem_dirty_track").Run() == nil
+	f.SoftDirty = command.New(ctx, "criu", "check", "--feature", "mem_dirty_track").Run() == nil
 	return f, nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"weir/internal/cluster/move"
 	"weir/internal/core/accept"
 
+	"weir/internal/base/command"
 	"weir/internal/base/safepath"
 	"weir/internal/cluster/migrate"
 	"weir/internal/core/wire"
@@ -59,7 +60,7 @@ func (e *Engine) Close() error { return nil }
 
 // run runs a command of podman's and returns what it printed.
 func (e *Engine) run(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, e.command[0], append(e.command[1:len(e.command):len(e.command)], args...)...)
+	cmd := command.New(ctx, e.command[0], append(e.command[1:len(e.command):len(e.command)], args...)...)
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"os/exec"
 	"strings"
+
+	"weir/internal/base/command"
 )
 
 // EngineNamespace is the mount namespace of a container engine, in which CRIU has run.
@@ -17,7 +19,7 @@ type EngineNamespace struct {
 
 // Here is the place of an engine that has this process's mounts.
 var Here = EngineNamespace{Root: "/", Command: func(ctx context.Context, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, args[0], args[1:]...)
+	return command.New(ctx, args[0], args[1:]...)
 }}
 
 // Clear takes away what a CRIU that was killed has left in a container that runs, and says
