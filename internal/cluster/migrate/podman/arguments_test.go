@@ -4,7 +4,10 @@ package podman
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -101,5 +104,39 @@ func TestPathsNeedTheirRule(t *testing.T) {
 	}
 	if here, not := found(dir), found(filepath.Join(dir, "x")); len(here) != 0 || len(not) != 1 {
 		t.Errorf("of paths that a rule names: %q, %q", here, not)
+	}
+}
+
+// TestEndThatPodmanMissed: podman calls a container running whose process has ended, since the file
+// with its exit status is lost. The file is written again, in the folder of this podman.
+func TestEndThatPodmanMissed(t *testing.T) {
+	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	dir := t.TempDir()
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "exits", id)
+	podman := filepath.Join(dir, "podman")
+	script := fmt.Sprintf(`#!/bin/sh
+case "$*" in
+"--log-level debug info") echo 'time="now" level=debug msg="Using tmp dir %[1]s"' >&2;;
+"container inspect"*)
+	running=true; if [ -e %[2]s ]; then running=false; fi
+	echo '[{"Id":"%[3]s","State":{"Running":'$running',"Pid":%[4]d}}]';;
+esac
+`, dir, file, id, ended.Process.Pid)
+	if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(podman, []byte(script), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	e, err := Open(filepath.Join(dir, "archives"), podman)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := e.settled(t.Context(), id); err != nil || r.State.Running {
+		t.Errorf("%+v, %v", r.State, err)
+	}
+	if text, err := os.ReadFile(file); string(text) != killed {
+		t.Errorf("the exit status is %q, %v", text, err)
 	}
 }

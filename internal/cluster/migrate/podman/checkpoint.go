@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/base/command"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/announce"
 	"weir/internal/cluster/migrate/process"
@@ -30,12 +31,25 @@ const (
 	noticePoll   = 20 * time.Millisecond
 )
 
-// exits is the folder in which conmon writes the exit status of a container, unless containers.conf
-// names another. killed is the status of a process that SIGKILL has ended.
-const (
-	exits  = "/run/libpod/exits"
-	killed = "137"
-)
+// killed is the exit status of a process that SIGKILL has ended.
+const killed = "137"
+
+// exits returns the folder in which conmon writes the exit status of a container. containers.conf
+// may name another than the usual one; podman tells it among its messages for debugging alone.
+func (e *Engine) exits(ctx context.Context) string {
+	folder := "/run/libpod"
+	cmd := command.New(ctx, e.command[0], append(e.command[1:len(e.command):len(e.command)], "--log-level", "debug", "info")...)
+	var messages strings.Builder
+	cmd.Stderr = &messages
+	if err := cmd.Run(); err == nil {
+		if found := tmpDir.FindStringSubmatch(messages.String()); found != nil {
+			folder = found[1]
+		}
+	}
+	return filepath.Join(folder, "exits")
+}
+
+var tmpDir = regexp.MustCompile(`msg="Using tmp dir (/[^"]*)"`)
 
 // idPattern is that of podman's ids.
 var idPattern = regexp.MustCompile("^[0-9a-f]{64}$")
@@ -238,7 +252,7 @@ func (e *Engine) settled(ctx context.Context, id string) (r inspection, err erro
 		}
 		if time.Since(began) > noticeWithin && !told {
 			told = true
-			if err := os.WriteFile(filepath.Join(exits, r.ID), []byte(killed), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(e.exits(ctx), r.ID), []byte(killed), 0o600); err != nil {
 				return r, fmt.Errorf("podman calls %s running, whose process %d has ended: %w", r.Name, r.State.Pid, err)
 			}
 		}
