@@ -15,6 +15,7 @@ package bound
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 	"unicode"
@@ -123,22 +124,13 @@ func Shown(name string) string {
 // JSON refuses a text of more nested arrays and objects than most. It looks at each byte once
 // and takes no memory. A text that is no JSON it may pass: its reader refuses that.
 func JSON(what string, text []byte, most int) error {
-	depth, deepest, quoted := 0, 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted:
-			if c == '\\' {
-				i++
-			} else if c == '"' {
-				quoted = false
-			}
-		case c == '"':
-			quoted = true
-		case c == '[' || c == '{':
-			if depth++; depth > deepest {
-				deepest = depth
-			}
-		case c == ']' || c == '}':
+	depth, deepest := 0, 0
+	for c := range structure(text) {
+		switch c {
+		case '[', '{':
+			depth++
+			deepest = max(deepest, depth)
+		case ']', '}':
 			depth--
 		}
 	}
@@ -146,6 +138,25 @@ func JSON(what string, text []byte, most int) error {
 		return nil
 	}
 	return &Error{What: what, Has: deepest, Max: most, Unit: "levels", Remedy: "nest less"}
+}
+
+// structure returns the brackets, braces and commas of a JSON text that are in no string.
+func structure(text []byte) iter.Seq[byte] {
+	return func(yield func(byte) bool) {
+		quoted := false
+		for i := 0; i < len(text); i++ {
+			switch c := text[i]; {
+			case quoted && c == '\\':
+				i++
+			case c == '"':
+				quoted = !quoted
+			case !quoted && (c == '[' || c == '{' || c == ']' || c == '}' || c == ','):
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Lists refuses a JSON text of more values than most, or with more than longest in one list. A
@@ -157,29 +168,21 @@ func Lists(what string, text []byte, most, longest int) error {
 		list   bool
 		values int
 	}
-	values, long, level, quoted := 1, 0, 0, false
-	for i := 0; i < len(text); i++ {
-		at := &open[min(level, len(open)-1)]
-		switch c := text[i]; {
-		case quoted:
-			if c == '\\' {
-				i++
-			} else if c == '"' {
-				quoted = false
-			}
-		case c == '"':
-			quoted = true
-		case c == ',':
+	values, long, level := 1, 0, 0
+	for c := range structure(text) {
+		switch c {
+		case ',':
+			at := &open[min(level, len(open)-1)]
 			values++
 			if at.values++; at.list {
 				long = max(long, at.values)
 			}
-		case c == '[' || c == '{':
+		case '[', '{':
 			values++
 			if level++; level < len(open) {
 				open[level].list, open[level].values = c == '[', 1
 			}
-		case c == ']' || c == '}':
+		case ']', '}':
 			level = max(0, level-1)
 		}
 	}

@@ -168,7 +168,7 @@ func (b *bed) others(f fault, there bool) error {
 	return nil
 }
 
-// healthy fails unless nothing is wrong with the host, whoever is asked.
+// healthy fails unless status, metrics, events and doctor find nothing wrong with the host.
 func (b *bed) healthy() {
 	b.t.Helper()
 	await(b.t, patience, "all is well", b.allWell)
