@@ -59,6 +59,40 @@ func (y *years) on(name, token string) {
 	}
 }
 
+// asleep has the time of one clock and the timers of another, which stand still while a machine
+// sleeps.
+type asleep struct {
+	clockwork.Clock
+	now clockwork.Clock
+}
+
+func (a asleep) Now() time.Time { return a.now.Now() }
+
+// TestCertificateOfAMachineThatSlept: a node whose machine sleeps past the time at which its
+// certificate is to be renewed renews it when it is awake again.
+func TestCertificateOfAMachineThatSlept(t *testing.T) {
+	y := &years{cluster: newCluster(t), clock: clockwork.NewFakeClockAt(time.Now())}
+	y.stop()
+	y.opts.Clock = y.clock
+	y.start()
+	timers := clockwork.NewFakeClock()
+	o := y.options("a")
+	o.Clock, o.Token = asleep{timers, y.clock}, y.token
+	n := y.run(o, newAgent(y.world, "a", 100e6))
+	y.up(1)
+	before := n.members.Identity()
+	if err := timers.BlockUntilContext(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	y.clock.Advance(before.RenewAt().Sub(y.clock.Now()) + time.Minute)
+	if !eventually(func() bool {
+		timers.Advance(10 * time.Second)
+		return n.members.Identity().Cert.SerialNumber.Cmp(before.Cert.SerialNumber) != 0
+	}) {
+		t.Errorf("no new certificate; that of before ends at %v", before.Cert.NotAfter)
+	}
+}
+
 func (y *years) off(name string) {
 	y.nodes[name].stop()
 	delete(y.nodes, name)

@@ -54,10 +54,10 @@ const (
 
 // What a switch says.
 const (
-	Database       = 8 << 20  // bytes of a message of its database; with 1,000 ports it sends 2 MB
-	DatabaseRow    = 1 << 20  // of a change of a row in it
-	DatabaseLevels = 64       // of its arrays and objects
-	Flows          = 64 << 20 // of all parts of an OpenFlow answer, whose messages have 64 KiB by their format
+	Database       = 8 << 20 // bytes of a message of its database; with 1,000 ports it sends 2 MB
+	DatabaseRow    = 1 << 20 // of a change of a row in it
+	DatabaseLevels = 64      // of its arrays and objects
+	Flows          = 4 << 20 // of all parts of an OpenFlow answer, whose messages have 64 KiB by their format
 )
 
 // What members of a cluster say.

@@ -23,8 +23,6 @@ const (
 // Own selects Weir's flows.
 var Own = openflow.Selection{Cookie: cookie, Mask: cookieMask}
 
-func own(f openflow.Flow) bool { return f.Cookie&cookieMask == cookie }
-
 const (
 	table       = 0
 	topPriority = 60000

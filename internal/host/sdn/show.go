@@ -107,7 +107,11 @@ func look(ctx context.Context, bridge ovsdb.Bridge, address string, files tlsfil
 		return Bridge{}, fmt.Errorf("bridge %s: %w", bridge.Name, err)
 	}
 	defer c.Close()
-	flows, err := c.Flows(ctx, openflow.All)
+	all, err := c.Count(ctx, openflow.All)
+	if err != nil {
+		return Bridge{}, fmt.Errorf("bridge %s: %w", bridge.Name, err)
+	}
+	flows, err := c.Flows(ctx, Own)
 	if err != nil {
 		return Bridge{}, fmt.Errorf("bridge %s: %w", bridge.Name, err)
 	}
@@ -115,7 +119,9 @@ func look(ctx context.Context, bridge ovsdb.Bridge, address string, files tlsfil
 	if err != nil {
 		return Bridge{}, fmt.Errorf("bridge %s: %w", bridge.Name, err)
 	}
-	return view(bridge, flows, ports), nil
+	v := view(bridge, flows, ports)
+	v.ForeignFlows = max(0, all-len(v.Flows))
+	return v, nil
 }
 
 // named puts the names of ports in the place of their numbers.
@@ -131,15 +137,11 @@ func named(text, before string, ports map[string]uint32) string {
 	return strings.Join(words, ",")
 }
 
-// view puts rows and flows together.
+// view puts rows and Weir's flows together.
 func view(bridge ovsdb.Bridge, flows []openflow.Flow, ports map[string]uint32) Bridge {
 	b := Bridge{Name: bridge.Name, Ports: []Port{}, Flows: []Flow{}}
 	counts := map[uint32]Queue{}
 	for _, f := range flows {
-		if !own(f) {
-			b.ForeignFlows++
-			continue
-		}
 		n, _ := queueOf(f)
 		b.Flows = append(b.Flows, Flow{Priority: f.Priority, Queue: n,
 			Match: named(matchText(f), "in_port=", ports), Actions: named(f.ActionText(), "output:", ports),

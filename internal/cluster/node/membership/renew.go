@@ -15,38 +15,40 @@ import (
 	"weir/internal/core/wire"
 )
 
-// Pauses between two tries to renew.
 const (
-	renewPause   = 10 * time.Second
+	renewPause   = 10 * time.Second // between two tries, at first
 	longestRenew = 30 * time.Minute
+	renewLook    = time.Minute // between two looks at the clock: a timer stands still while the machine sleeps
 )
 
 // keepCertificate renews this node's certificate in time, until ctx ends: after a third
 // of its life, at once when the manager has another authority or does not take it any
 // more, and until it succeeds, also when the certificate has ended meanwhile.
 func (m *Membership) keepCertificate(ctx context.Context) {
+	due := m.Identity().RenewAt()
 	for fails := 0; ; {
-		wait := max(m.Identity().RenewAt().Sub(m.clock.Now()), 0)
-		if fails > 0 {
-			pause := min(renewPause<<min(fails-1, 10), longestRenew)
-			wait = pause/2 + rand.N(pause)
-		}
+		left := max(due.Sub(m.clock.Now()), 0)
 		select {
 		case <-ctx.Done():
 			return
-		case <-m.clock.After(wait):
+		case <-m.clock.After(min(left, renewLook)):
+			if left > renewLook {
+				continue
+			}
 		case <-m.renewNow:
 			if !m.pauseRenewal(ctx) {
 				return
 			}
 		}
 		if err := m.Renew(ctx); err != nil {
+			pause := min(renewPause<<min(fails, 10), longestRenew)
+			due = m.clock.Now().Add(pause/2 + rand.N(pause))
 			if fails++; ctx.Err() == nil {
 				m.log.Warn("certificate cannot be renewed, trying again", "expires", m.Identity().Cert.NotAfter, "err", err)
 			}
 			continue
 		}
-		fails = 0
+		fails, due = 0, m.Identity().RenewAt()
 		m.log.Info("certificate renewed", "expires", m.Identity().Cert.NotAfter)
 		if err := m.Refresh(ctx); err != nil && ctx.Err() == nil { // one that had ended could not
 			m.log.Debug("list of members", "err", err)

@@ -39,14 +39,19 @@ const (
 // Kinds of multipart messages (7.3.5).
 const (
 	multipartFlow     = 1
+	multipartSum      = 2 // aggregate flow statistics
 	multipartPortDesc = 13
 )
 
 const headSize = 8
 
-// maxAnswer bounds all parts of one answer together, in bytes: 600,000 flows. One
+// maxAnswer bounds all parts of one answer together, in bytes: 65,536 ports, 17,000 flows. One
 // message has at most 64 KB by its format.
 const maxAnswer = bound.Flows
+
+// maxParts bounds the fields and actions of all flows of an answer: 17,000 flows of five. Each
+// takes some hundred bytes of memory, and may have four in the answer.
+const maxParts = maxAnswer / 48
 
 // errShort is a message that ends too early.
 var errShort = errors.New("message is cut short")
@@ -299,13 +304,7 @@ var All Selection
 func (c *Conn) Flows(ctx context.Context, which Selection) ([]Flow, error) {
 	var flows []Flow
 	err := c.guard(ctx, func() error {
-		b := []byte{anyTable, 0, 0, 0}
-		b = binary.BigEndian.AppendUint32(b, anyPort)
-		b = binary.BigEndian.AppendUint32(b, anyPort) // any group
-		b = append(b, 0, 0, 0, 0)
-		b = binary.BigEndian.AppendUint64(b, which.Cookie)
-		b = binary.BigEndian.AppendUint64(b, which.Mask)
-		answer, err := c.multipart(multipartFlow, Match{}.encode(b))
+		answer, err := c.multipart(multipartFlow, which.encode())
 		if err != nil {
 			return err
 		}
@@ -313,6 +312,33 @@ func (c *Conn) Flows(ctx context.Context, which Selection) ([]Flow, error) {
 		return err
 	})
 	return flows, err
+}
+
+// Count returns how many flows of all tables are selected (7.3.5.3).
+func (c *Conn) Count(ctx context.Context, which Selection) (int, error) {
+	count := 0
+	err := c.guard(ctx, func() error {
+		answer, err := c.multipart(multipartSum, which.encode())
+		if err == nil && len(answer) < 24 {
+			err = errShort
+		}
+		if err == nil {
+			count = int(binary.BigEndian.Uint32(answer[16:]))
+		}
+		return err
+	})
+	return count, err
+}
+
+// encode returns the body of a request for statistics of flows: of any table, port and group.
+func (s Selection) encode() []byte {
+	b := []byte{anyTable, 0, 0, 0}
+	b = binary.BigEndian.AppendUint32(b, anyPort)
+	b = binary.BigEndian.AppendUint32(b, anyPort) // any group
+	b = append(b, 0, 0, 0, 0)
+	b = binary.BigEndian.AppendUint64(b, s.Cookie)
+	b = binary.BigEndian.AppendUint64(b, s.Mask)
+	return Match{}.encode(b)
 }
 
 // Ports reads the bridge's ports: their numbers by name.

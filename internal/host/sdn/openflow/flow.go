@@ -182,6 +182,7 @@ const applyActions = 4 // OFPIT_APPLY_ACTIONS
 func decodeFlows(b []byte) ([]Flow, error) {
 	const head = 48
 	var flows []Flow
+	parts := 0
 	for len(b) > 0 {
 		if len(b) < head {
 			return nil, errShort
@@ -204,6 +205,9 @@ func decodeFlows(b []byte) ([]Flow, error) {
 		f.Match = m
 		if f.Actions, f.Other, err = decodeInstructions(rest); err != nil {
 			return nil, err
+		}
+		if parts += len(f.Match) + len(f.Actions); parts > maxParts {
+			return nil, fmt.Errorf("flows of more than %d fields and actions", maxParts)
 		}
 		flows, b = append(flows, f), b[length:]
 	}

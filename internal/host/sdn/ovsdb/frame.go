@@ -17,7 +17,8 @@ const (
 	maxDepth   = bound.DatabaseLevels // of its arrays and objects
 	maxValues  = maxMessage / 48      // in them
 	maxRow     = bound.DatabaseRow    // bytes of a change of a row: that of a bridge with 10,000 ports
-	maxRows    = 100000               // of all tables together, and of what bridges refer to
+	maxRows    = maxMessage / 256     // of a message, of all tables together, and of what bridges refer to
+	rowsLevel  = 4                    // where rows stand in an update; in the first answer they stand one level higher
 	maxText    = 4 * maxMessage       // bytes of all rows together
 )
 
@@ -61,7 +62,7 @@ func messages(from io.Reader, take func(text []byte) error) error {
 // ends shows by its brackets.
 type frame struct {
 	size, depth   int
-	values        int
+	values, rows  int
 	quoted, escap bool
 }
 
@@ -82,6 +83,12 @@ func (f *frame) add(b []byte) (used int, ended bool, err error) {
 		case c == ',':
 			if f.values++; f.values > maxValues {
 				return 0, false, fmt.Errorf("message with more than %d values", maxValues)
+			}
+			if f.depth <= rowsLevel {
+				f.rows++
+			}
+			if f.rows > maxRows {
+				return 0, false, fmt.Errorf("message with more than %d rows", maxRows)
 			}
 		case c == '{' || c == '[':
 			if f.depth++; f.depth > maxDepth {

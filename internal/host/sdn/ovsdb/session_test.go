@@ -120,12 +120,12 @@ func TestHostileDatabase(t *testing.T) {
 	}{
 		{"a string without end", "message of more than 8 MB", repeat(`{"id":null,"method":"update","params":["`, "x")},
 		{"blanks without end", "message of more than 8 MB", repeat("", " ")},
-		{"numbers without end", "message with more than 174762 values", repeat(`{"id":null,"method":"echo","params":[1`, ",1")},
+		{"numbers without end", "message with more than 174762 values", repeat(`{"id":null,"method":"echo","params":[[[[1`, ",1")},
 		{"levels without end", "more than 64 levels", repeat("", "[")},
 		{"neither request nor answer", "neither a request nor an answer", func(w io.Writer) { _, _ = io.WriteString(w, `{"id":null,"params":[]}`) }},
 		{"answer with a name for an id", "neither a request nor an answer", func(w io.Writer) { _, _ = io.WriteString(w, `{"id":"x","result":7}`) }},
 		{"no message", "no message of a database", func(w io.Writer) { _, _ = io.WriteString(w, `["hello"]`) }},
-		{"rows without end", "more than 100000 rows", rows},
+		{"rows without end", "more than 32768 rows", rows},
 		{"long rows without end", "rows of more than 32 MB", func(w io.Writer) {
 			long := strings.Repeat("x", maxRow-100)
 			var err error
@@ -293,7 +293,7 @@ func TestReferencesDoNotMultiply(t *testing.T) {
 		t.Fatal(err)
 	}
 	boundtest.Hold(t, func() { _, err = rows.assemble() })
-	if err == nil || !strings.Contains(err.Error(), "more than 100000 rows") {
+	if err == nil || !strings.Contains(err.Error(), "more than 32768 rows") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -317,5 +317,31 @@ func TestTextOfRows(t *testing.T) {
 	}
 	if left := len(rows.sizes) + len(rows.Queue) + len(rows.QoS); left != 0 {
 		t.Errorf("%d are left", left)
+	}
+}
+
+// TestMessageOfManyRows: as many rows as are kept cost no more than an input may, wherever they
+// stand in one message, and a message of more of them is refused at no greater cost.
+func TestMessageOfManyRows(t *testing.T) {
+	for rows, want := range map[int]string{maxRows - 10: "EOF", 100000: "more than 32768 rows"} {
+		var b strings.Builder
+		b.WriteString(`{"id":null,"method":"update","params":[null,{"Interface":{`)
+		for i := range rows {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			fmt.Fprintf(&b, `"%08x":{"new":{"name":"%d"}}`, i, i)
+		}
+		b.WriteString(`}}]}`)
+		t.Run(fmt.Sprint(rows), func(t *testing.T) {
+			boundtest.Hold(t, func() {
+				c := &Conn{changed: make(chan struct{}, 1)}
+				c.session = &session{update: c.update}
+				if err := messages(strings.NewReader(b.String()), c.session.take); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v, want %q", err, want)
+				}
+				_, _ = c.rows.assemble()
+			})
+		})
 	}
 }
