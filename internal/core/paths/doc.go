@@ -12,6 +12,7 @@
 //	two taps in fwbr1                           ingress not steered: it comes by the pair, not by the link
 //	br1 is a workload, its port veth1 another   br1 is taken at its other ports: veth1's packets count once
 //	eth0 of a container leads to an overlay     not steered: no device of the host carries its packets
+//	XDP at tap1                                 egress not steered, as far as it redirects what comes by tap1
 //	packets get in without passing the port     ingress not steered: an eBPF data plane carries them
 //
 // Example: links eth0 with both directions, workload vm with tap1 as in the first line:

@@ -19,6 +19,8 @@ type Device struct {
 	// Addressed says that the device has an address that is not link-local: the host itself
 	// routes what comes by it.
 	Addressed bool
+	// XDP says that an XDP program sees what comes by the device before anything else does.
+	XDP bool
 }
 
 // DeviceList is the network devices of a host's namespace, ordered by index.
@@ -123,6 +125,17 @@ func (h DeviceList) below(index int) (found []int) {
 		}
 	}
 	return found
+}
+
+// BelowIngress returns the devices of links of ingress, and those that they stand on, each once.
+func (h DeviceList) BelowIngress(links []Link) (found []int) {
+	for _, l := range links {
+		if d, ok := h.named(l.Device); ok && l.Ingress {
+			found = append(found, h.below(d.Index)...)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 // mostHops bounds how many pairs a packet may pass between a port and a link.

@@ -156,6 +156,10 @@ func (m model) unsteered(w Workload, taken []Port) (found []UnsteeredTraffic) {
 			d, _ := m.host.at(port.Index)
 			m.bridgeAsLink(l, d, say)
 			m.secondBridge(l, d, say)
+			if d.XDP && l.Egress {
+				say(l.Device, "egress", "an XDP program at its port "+d.Name+" takes its packets first, and those that it redirects pass by the queue of the link",
+					"take the program off "+d.Name+" (ip link set dev "+d.Name+" xdp off), or attach it by tcx")
+			}
 		}
 		if w.Past != "" && l.Ingress {
 			say(l.Device, "ingress", "packets get into it without passing "+w.Past+": an eBPF data plane carries them (bpf_redirect_peer, or XDP)",

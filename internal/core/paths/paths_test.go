@@ -9,7 +9,7 @@ import (
 )
 
 // dev makes a device of a host; options are "up:NAME" (it stands on, or is the other end of),
-// "in:NAME" (master), "away" (the parent is elsewhere), "addressed".
+// "in:NAME" (master), "away" (the parent is elsewhere), "addressed", "xdp".
 func hostOf(text string) (h DeviceList) {
 	index := map[string]int{}
 	lines := strings.Split(strings.TrimSpace(text), "\n")
@@ -30,6 +30,8 @@ func hostOf(text string) (h DeviceList) {
 				d.Away, d.Parent = true, 2
 			case "addressed":
 				d.Addressed = true
+			case "xdp":
+				d.XDP = true
 			}
 		}
 		h = append(h, d)
@@ -93,6 +95,12 @@ func TestWhereAndWhatIsNotSteered(t *testing.T) {
 			br0 bridge addressed
 			va veth away in:br0`, []Link{{Device: "br0", Egress: true}},
 			func(h DeviceList) []Workload { return []Workload{of(h, "a", "va")} }, ""},
+		{"an XDP program at the uplink and at a port", `
+			eth0 device addressed xdp
+			docker0 bridge addressed
+			va veth away in:docker0 xdp
+			vb veth away in:docker0`, both, func(h DeviceList) []Workload { return []Workload{of(h, "a", "va"), of(h, "b", "vb")} },
+			"a: egress not steered by link eth0: an XDP program at its port va takes its packets first, | take the program off va"},
 		{"Docker's bridge", routed, both, func(h DeviceList) []Workload { return []Workload{of(h, "a", "va")} }, ""},
 		{"a VLAN of the link in the workloads' bridge", `
 			eth0 device

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"weir/internal/core/paths"
+	"weir/internal/host/dataplane/mark/chain"
 	"weir/internal/host/discover"
 	"weir/internal/host/discover/look"
 )
@@ -17,7 +18,7 @@ type ways struct {
 }
 
 func newPaths(links *discover.Links) (ways, error) {
-	w, err := look.New()
+	w, err := look.New(new(chain.XDP).Linked)
 	return ways{w, links}, err
 }
 

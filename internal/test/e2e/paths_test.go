@@ -229,12 +229,13 @@ func TestPastThePort(t *testing.T) {
 	b.past(a, "w1", "ingress not steered by link up0: packets get into it without passing w1", "have the data plane route by the kernel")
 }
 
-// Of many workloads that receive nothing, one whose namespace gets a way past the links is found
-// within two seconds, also where what changes is behind it.
+// Of many workloads that receive nothing, one that packets are carried into past its port is found
+// within two seconds, and so is one whose namespace gets a way past the links, also where what
+// changes is behind it.
 func TestManyQuietWorkloads(t *testing.T) {
-	const many = 60
+	const many = 100
 	b := newBed(t, many, 1)
-	b.configure("")
+	b.configureLinks(fmt.Sprintf(", ingress: %dbit", b.capacity), "")
 	a := b.start()
 	await(t, time.Minute, "the last workload", func() error {
 		w, err := a.Workload(context.Background(), fmt.Sprintf("w%d", many))
@@ -261,6 +262,13 @@ func TestManyQuietWorkloads(t *testing.T) {
 			}
 			return nil
 		})
+	}
+	for _, i := range []int{1, many / 3, many} {
+		stop := b.carryPast(i)
+		end := b.srv.pings(workloadAt(0, i))
+		b.past(a, fmt.Sprintf("w%d", i), "packets get into it without passing")
+		end()
+		stop()
 	}
 }
 

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"testing"
@@ -77,7 +78,22 @@ func TestVerify(t *testing.T) {
 		t.Errorf("exit code %d, %+v", code, l)
 	}
 
-	end := b.carryPast(1)
+	end := b.redirected(1)
+	b.past(a, "w1", "an XDP program at its port", "xdp off")
+	lines, code = b.verified("w1")
+	b.results("XDP at the port", lines, all(verify.NotSteered, verify.NotProved))
+	if l := lines["IPv4 UDP egress"]; code != 1 || l.Link != 0 || l.Counted != 0 {
+		t.Errorf("exit code %d, %+v", code, l)
+	}
+	end()
+	await(t, said, "well without it", func() error {
+		if w := a.workload("w1"); w.State != "active" || w.Note != "" {
+			return errors.New(w.State + " " + w.Note)
+		}
+		return nil
+	})
+
+	end = b.carryPast(1)
 	lines, code = b.verified("w1")
 	b.results("past the port", lines, all(verify.OK, verify.NotSteered))
 	if code != 1 {
@@ -101,6 +117,29 @@ func TestVerify(t *testing.T) {
 	if code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
+}
+
+// redirected has an XDP program send what comes by a workload's port out by the uplink, past its
+// queue, until end is called.
+func (b *bed) redirected(i int) (end func()) {
+	b.t.Helper()
+	port, uplink := b.host.device(portName(0, i)).Attrs().Index, b.host.device(b.nets[0].uplink).Attrs().Index
+	sender, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, License: "GPL", Instructions: asm.Instructions{
+		asm.Mov.Imm(asm.R1, int32(uplink)), asm.Mov.Imm(asm.R2, 0), asm.FnRedirect.Call(), asm.Return(),
+	}})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer sender.Close()
+	var at link.Link
+	err = b.host.do(func() (err error) {
+		at, err = link.AttachXDP(link.XDPOptions{Interface: port, Program: sender, Flags: link.XDPGenericMode})
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return func() { _ = at.Close() }
 }
 
 // carryPast has what comes by the uplink carried into a workload past its port, as an eBPF data

@@ -34,7 +34,7 @@ func TestManyPairsInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := New()
+	w, err := New(notLinked)
 	if err != nil {
 		t.Fatal(err)
 	}

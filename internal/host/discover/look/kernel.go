@@ -41,6 +41,25 @@ func (h host) pair(index int) (d paths.Device, nsid int, away bool) {
 	return h.devices[i], nsid, nsid != noNsid
 }
 
+// arrived returns how many packets have come by links of ingress, and by the devices that they
+// stand on.
+func (k kernel) arrived(h host, links []paths.Link) (sum uint64) {
+	for _, index := range h.devices.BelowIngress(links) {
+		if c, err := k.counts(index, noNsid); err == nil {
+			sum += c.in
+		}
+	}
+	return sum
+}
+
+// programmed reports whether a workload's device has a program of XDP, of whose end the kernel may
+// give no notice.
+func (h host) programmed(workloads []paths.Workload) bool {
+	return slices.ContainsFunc(h.devices, func(d paths.Device) bool {
+		return d.XDP && slices.ContainsFunc(workloads, func(w paths.Workload) bool { return slices.Contains(w.Devices, d.Index) })
+	})
+}
+
 // entry is a device as the kernel lists it.
 type entry struct {
 	paths.Device
@@ -103,16 +122,13 @@ func (k kernel) list(nsid int) ([]entry, error) {
 	})
 }
 
-// counts returns what a device has received and sent, of the namespace with a number.
+// counts returns what a device has received and sent, of the namespace with a number. An answer
+// without what protocols count (RTEXT_FILTER_SKIP_STATS) has not what the device counts either, on
+// Linux 7.3.
 func (k kernel) counts(index, nsid int) (c counts, err error) {
-	body := attribute(request(index, nsid), unix.IFLA_EXT_MASK, extSkipStats)
-	err = k.lists.Each(unix.RTM_GETLINK, 0, body, func(body []byte) { c = entryOf(body).counts })
+	err = k.lists.Each(unix.RTM_GETLINK, 0, request(index, nsid), func(body []byte) { c = entryOf(body).counts })
 	return c, err
 }
-
-// extSkipStats leaves out what protocols count (RTEXT_FILTER_SKIP_STATS), the larger part of an
-// answer.
-const extSkipStats = 1 << 3
 
 // request asks for a device, 0 = for all of them.
 func request(index, nsid int) []byte {
@@ -145,6 +161,12 @@ func entryOf(body []byte) entry {
 			dump.Attributes(value, func(kind uint16, value []byte) {
 				if kind == unix.IFLA_INFO_KIND {
 					e.Kind = kindOf(text(value))
+				}
+			})
+		case kind == unix.IFLA_XDP:
+			dump.Attributes(value, func(kind uint16, value []byte) {
+				if kind == unix.IFLA_XDP_ATTACHED && len(value) > 0 {
+					e.XDP = value[0] != 0 // XDP_ATTACHED_NONE
 				}
 			})
 		case kind == unix.IFLA_STATS64 && len(value) >= 16:

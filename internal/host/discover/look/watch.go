@@ -31,14 +31,14 @@ const (
 // changed, and of those that receive.
 const atOnce = 32
 
-// quietAtOnce returns how many beside them, of workloads that had received nothing between the last
-// two looks: each within two looks where a host has 25 workloads, and few where it has hundreds at
-// rest.
-func quietAtOnce(workloads int) int { return min(max(400/max(workloads, 1), 4), 16) }
+// quietAtOnce is how many beside them, of workloads that had received nothing between the last two
+// looks, if something has come by the links since.
+const quietAtOnce = 100
 
 // Watcher follows the paths of workloads in the namespace of the process.
 type Watcher struct {
 	kernel  kernel
+	linked  func() bool
 	changes *changes
 	asked   chan struct{}
 
@@ -57,10 +57,12 @@ type Watcher struct {
 	// Workloads that were looked into last, of those with news, of those that receive and of
 	// the quiet ones.
 	nextNew, next, nextQuiet int
+	arrived                  uint64 // packets by the links at the last look
 }
 
-// New returns a Watcher that has not looked yet.
-func New() (*Watcher, error) {
+// New returns a Watcher that has not looked yet. linked reports whether a program of XDP was put to
+// a device since it was asked last, without a notice of the kernel's.
+func New(linked func() bool) (*Watcher, error) {
 	ask, err := netlink.NewHandle()
 	if err != nil {
 		return nil, fmt.Errorf("open a netlink socket: %w", err)
@@ -70,7 +72,7 @@ func New() (*Watcher, error) {
 		ask.Close()
 		return nil, err
 	}
-	return &Watcher{kernel: kernel{ask, lists}, changes: newChanges(), asked: make(chan struct{}, 1), seen: map[string]seen{}}, nil
+	return &Watcher{kernel: kernel{ask, lists}, linked: linked, changes: newChanges(), asked: make(chan struct{}, 1), seen: map[string]seen{}}, nil
 }
 
 // Ask says what to look at from now on. The arguments are not changed afterwards.
@@ -133,7 +135,7 @@ func (w *Watcher) Look() (paths.Result, error) {
 	w.fresh = false
 	w.mu.Unlock()
 	news := w.changes.take()
-	news.here = news.here || w.kernel.isHost(news.inside)
+	news.here = news.here || w.linked() || w.host.programmed(asked) || w.kernel.isHost(news.inside)
 	if err := w.reread(news.here); err != nil {
 		return paths.Result{}, err
 	}
@@ -196,7 +198,17 @@ func (w *Watcher) visit(workloads []paths.Workload, links []paths.Link) {
 	}
 	w.nextNew = w.turns(workloads, w.nextNew, atOnce, seen.fresh)
 	w.next = w.turns(workloads, w.next, atOnce, func(before seen) bool { return !before.quiet })
-	w.nextQuiet = w.turns(workloads, w.nextQuiet, quietAtOnce(len(workloads)), func(before seen) bool { return before.quiet })
+	if w.came(links) {
+		w.nextQuiet = w.turns(workloads, w.nextQuiet, quietAtOnce, func(before seen) bool { return before.quiet })
+	}
+}
+
+// came reports whether more packets have come by the links since the last look than may get past a
+// port without being said, so that those of a quiet workload may be among them.
+func (w *Watcher) came(links []paths.Link) bool {
+	before := w.arrived
+	w.arrived = w.kernel.arrived(w.host, links)
+	return w.arrived-before > someMore
 }
 
 // turns looks into the namespaces of as many workloads as may have a turn, from the one after at

@@ -11,19 +11,7 @@ import (
 	"weir/internal/host/dataplane/device/netnstest"
 )
 
-// Quiet workloads are each looked into within two looks where there are up to 25, and never more
-// than sixteen of them, nor fewer than four, at a look.
-func TestQuietAtOnce(t *testing.T) {
-	for n := range 1000 {
-		at := quietAtOnce(n)
-		if at < 4 || at > 16 || n <= 25 && (n+at-1)/at > 2 {
-			t.Errorf("%d workloads: %d at a look", n, at)
-		}
-	}
-	if at := quietAtOnce(100); at != 4 {
-		t.Errorf("100 workloads: %d at a look, want 4", at)
-	}
-}
+func notLinked() bool { return false }
 
 // TestHostWithItsOwnNumber: a namespace may have a number in itself, too. Some kernels (6.18.15,
 // not 6.18.44 and 7.3) then say that number in their notices of the host's own devices, which count
@@ -44,7 +32,7 @@ func TestHostWithItsOwnNumber(t *testing.T) {
 	must(err)
 	defer own.Close()
 	must(netlink.SetNetNsIdByFd(int(own), 7))
-	w, err := New()
+	w, err := New(notLinked)
 	must(err)
 	t.Cleanup(w.changes.close)
 	_, err = w.Look()
