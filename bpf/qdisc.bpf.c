@@ -131,8 +131,14 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 		q = flow & (WEIR_MAX_QUEUES - 1);
 		holds_it = c->paced_queues & 1 << q && !hold_passes(id, q, len, now);
 	}
-	if (why == NOT_DROPPED && (holds_it || !first))
-		why = make_room(c, id, holds_it ? q : NOT_HELD, sch, to_free, len);
+	if (why == NOT_DROPPED && (holds_it || !first)) {
+		struct shortage r = {
+			.sch = sch, .id = id, .held_for = holds_it ? q : NOT_HELD, .len = len};
+
+		why = room_for(&r);
+		if (unlikely(why != NOT_DROPPED) && why != WEIR_DROP_QUEUE_PACKETS)
+			why = make_room(sch, to_free, id, r.held_for, len);
+	}
 	if (flow < RULE_QUEUES)
 		stats_of(flow)->enqueued_packets++;
 	if (unlikely(why != NOT_DROPPED))

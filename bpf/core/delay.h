@@ -96,7 +96,7 @@ static __always_inline void delay_draw(struct weir_class *c, __u32 now)
 }
 
 /* The packet of class id in slot s was drawn. */
-static __noinline int delay_begin(__u32 id, slot_ref s)
+__noinline int delay_begin(__u32 id, slot_ref s)
 {
 	struct weir_class *c = class_at(id);
 	__u32 now = bpf_ktime_get_ns() >> AGE_SHIFT;
@@ -118,7 +118,7 @@ static __noinline int delay_begin_at(__u32 id, slot_ref s, __u64 at)
 }
 
 /* The packet that was drawn did not get in: the next run begins. */
-static __noinline int delay_missed(__u32 id)
+__noinline int delay_missed(__u32 id)
 {
 	delay_draw(class_at(id), bpf_ktime_get_ns() >> AGE_SHIFT);
 	return 0;
@@ -163,7 +163,7 @@ static __always_inline void delay_count(__u32 key, __u32 bin, __u32 run)
  * The packet in slot s, which was drawn, of class id and of the queue or hashed flow `flow`
  * (ALL_FLOWS = it was at the front), has left.
  */
-static __noinline int delay_end(__u32 id, slot_ref s, __u32 flow)
+__noinline int delay_end(__u32 id, slot_ref s, __u32 flow)
 {
 	struct weir_class *c = class_at(id);
 	__u32 *d = drawn_at(s - 1), run, bin;

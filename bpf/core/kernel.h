@@ -21,6 +21,10 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 
+#ifndef __arg_trusted /* libbpf 1.4 has it */
+#define __arg_trusted __attribute__((btf_decl_tag("arg:trusted")))
+#endif
+
 #define NET_XMIT_SUCCESS 0
 #define NET_XMIT_DROP 1
 

@@ -17,6 +17,7 @@
 #undef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 #define __noinline __attribute__((noinline))
+#define __arg_trusted
 #define __kptr
 #define SEC(x)
 #define __uint(name, val) int(*name)[val]
