@@ -102,6 +102,9 @@ func tidy(ctx context.Context, c config.Config, links []config.Link, log *slog.L
 			failed = errors.Join(failed, backends.CleanupIFB(ctx, i, opts, log))
 		}
 	}
+	for _, l := range links {
+		opts.Awaited = append(opts.Awaited, l.Device)
+	}
 	strays, err := strays(conn, links)
 	for _, dev := range strays {
 		log.Info("giving back a device that is no link any longer", "device", dev.Name)

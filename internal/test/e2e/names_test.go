@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -26,14 +28,12 @@ func isOurs(qdisc string) bool {
 	return strings.HasPrefix(qdisc, "qdisc weir") || strings.HasPrefix(qdisc, "qdisc htb 77e1:")
 }
 
-// started starts the agent and returns how long it took until the first uplink was steered: on a
-// kernel with BPF qdiscs mostly the verification of the programs, which another device needs again.
-func (b *bed) started() (a *agent, load time.Duration) {
+// started starts the agent and waits until the first uplink is steered.
+func (b *bed) started() *agent {
 	b.t.Helper()
-	begin := time.Now()
-	a = b.startWithin(time.Minute)
+	a := b.startWithin(time.Minute)
 	b.firstSteered()
-	return a, time.Since(begin)
+	return a
 }
 
 // firstSteered waits until the first uplink has a qdisc of Weir's.
@@ -47,17 +47,17 @@ func (b *bed) firstSteered() time.Duration {
 	})
 }
 
-// soon fails if an uplink was steered later than a second, and what a start takes, after it was
-// there: with the BPF qdisc that is the verification of the programs.
-func (b *bed) soon(took, load time.Duration) {
+// soon fails if an uplink was steered later than a second after it was there, in virtual time: with
+// the fallback the machine may do other things meanwhile.
+func (b *bed) soon(took time.Duration) {
 	b.t.Helper()
-	b.t.Logf("steered after %v; the agent's start took %v", took, load)
-	limit := time.Second
-	if *backend == plan.BackendBPF {
-		limit += load
+	b.t.Logf("steered after %v", took)
+	most := time.Second
+	if *backend != plan.BackendBPF {
+		most = 5 * time.Second
 	}
-	if took > limit {
-		b.t.Errorf("the uplink was steered %v after it came, want %v", took, limit)
+	if took > most {
+		b.t.Errorf("the uplink was steered %v after it came, want %v", took, most)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestLinkTakenOutWhileStopped(t *testing.T) {
 			own := b.rootQdisc(1)
 			nothing := b.traces()
 			b.configureLinks(", ingress: 10mbit", "")
-			a, _ := b.started()
+			a := b.started()
 			b.steered(a)
 			if q := b.qdiscs(); !isOurs(q[0]) || !isOurs(q[1]) {
 				t.Fatalf("uplinks have %q", q)
@@ -91,7 +91,7 @@ func TestLinkTakenOutWhileStopped(t *testing.T) {
 			b.nets = all[:1]
 			b.configure("")
 			b.nets = all
-			a, _ = b.started()
+			a = b.started()
 			b.onlyFirst("uplinks", own)
 			if left := b.host.run("ip -o link show type ifb"); left != "" {
 				t.Errorf("IFB devices are left: %s", left)
@@ -111,13 +111,13 @@ func TestUplinksSwapNames(t *testing.T) {
 	b.nets = all[:1]
 	b.configure("")
 	b.nets = all
-	a, load := b.started()
+	a := b.started()
 	b.onlyFirst("uplinks", own)
 	for range 2 { // there and back
 		b.host.rename("up0", "spare")
 		b.host.rename("up1", "up0")
 		b.host.rename("spare", "up1")
-		b.soon(b.firstSteered(), load)
+		b.soon(b.firstSteered())
 		b.onlyFirst("uplinks with each other's names", own)
 		if text := b.linkError(a, false); text != "" {
 			t.Error(text)
@@ -128,6 +128,47 @@ func TestUplinksSwapNames(t *testing.T) {
 			t.Errorf("pins are left of a device that was given back: %v", pins)
 		}
 	}
+}
+
+// Two links swap their names: each is what its name says again within a second.
+func TestLinksSwapNames(t *testing.T) {
+	b := newBed(t, 1, 2)
+	nothing := b.traces()
+	b.configure("")
+	a := b.started()
+	b.steered(a)
+	indices := func() (list [2]int) {
+		for i, n := range b.nets {
+			list[i] = b.host.device(n.uplink).Attrs().Index
+		}
+		return list
+	}
+	before := indices()
+	for range 2 { // there and back
+		b.host.rename("up0", "spare")
+		b.host.rename("up1", "up0")
+		b.host.rename("spare", "up1")
+		took := await(t, time.Minute, "both are steered", func() error {
+			if q := b.qdiscs(); !isOurs(q[0]) || !isOurs(q[1]) {
+				return fmt.Errorf("they have %q", q)
+			}
+			status, err := a.Status(context.Background())
+			for _, l := range status.Links {
+				if err == nil && l.Error != "" {
+					err = errors.New(l.Error)
+				}
+			}
+			return err
+		})
+		b.soon(took)
+		b.steered(a)
+	}
+	if now := indices(); now != before {
+		t.Errorf("the devices are %v, were %v", now, before)
+	}
+	a.stop()
+	b.weir("cleanup", "--config", b.configFile())
+	b.asBefore("cleanup", nothing)
 }
 
 func (s *space) rename(from, to string) {
@@ -141,13 +182,13 @@ func (s *space) rename(from, to string) {
 func TestUplinkReturnsLate(t *testing.T) {
 	b := newBed(t, 1, 1)
 	b.configure("")
-	a, load := b.started()
+	a := b.started()
 	b.steered(a)
 	for _, away := range []time.Duration{0, 6 * time.Second} {
 		b.host.delete("up0")
 		time.Sleep(away)
 		b.plugServer(0)
-		b.soon(b.firstSteered(), load)
+		b.soon(b.firstSteered())
 	}
 }
 
@@ -160,7 +201,7 @@ func TestNamesOfLinks(t *testing.T) {
 			b.nets[0].uplink = name
 			before := b.traces()
 			b.configureLinks(", ingress: 10mbit", "workloads:\n  w2: {weight: 3}\n")
-			a, _ := b.started()
+			a := b.started()
 			b.steered(a)
 			b.flood(0, 1, 0.6)
 			b.flood(0, 2, 0.9)
@@ -168,7 +209,7 @@ func TestNamesOfLinks(t *testing.T) {
 			ideal := b.ideal(policy.Policy{Weight: 1}, policy.Policy{Weight: 3})
 			b.same("weights 1 and 3", b.full(0, time.Second), ideal, unchanged)
 			a.kill()
-			a, _ = b.started() // it adopts what it finds
+			a = b.started() // it adopts what it finds
 			b.steered(a)
 			b.same("of the next agent", b.full(0, time.Second), ideal, unchanged)
 			a.stop()

@@ -178,6 +178,34 @@ func TestTakeBack(t *testing.T) {
 	}
 }
 
+// A device that was renamed while Weir's qdisc was there gets back what it had, and nothing is
+// remembered of it afterwards.
+func TestRenamedDeviceGetsBackWhatItHad(t *testing.T) {
+	host := netnstest.Enter(t)
+	c := open(t)
+	opts := dataplane.Options{Force: true, StateDir: t.TempDir()}
+	quiet := slog.New(slog.DiscardHandler)
+	host.Run("ip", "link", "add", "v-0", "type", "veth", "peer", "name", "v1")
+	host.Run("tc", "qdisc", "add", "dev", "v-0", "root", "handle", "5:", "pfifo", "limit", "77")
+	if err := c.Take(lookup(t, c, "v-0"), opts, false, quiet); err != nil {
+		t.Fatal(err)
+	}
+	host.Run("tc", "qdisc", "replace", "dev", "v-0", "root", "handle", "77e1:", "pfifo")
+	host.Run("ip", "link", "set", "v-0", "name", "wan0")
+	if former, err := c.Former(lookup(t, c, "wan0"), opts); err != nil || former.Kind != "pfifo" {
+		t.Errorf("%+v, %v", former, err)
+	}
+	if err := c.GiveBack(lookup(t, c, "wan0"), opts, quiet); err != nil {
+		t.Fatal(err)
+	}
+	if root := host.Run("tc", "qdisc", "show", "dev", "wan0"); !strings.Contains(root, "qdisc pfifo 5: root") || !strings.Contains(root, "limit 77p") {
+		t.Errorf("after cleanup there is %s", root)
+	}
+	if left, err := os.ReadDir(opts.StateDir); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+}
+
 // What users of a device with many queues lose is known while Weir's qdisc is there, and
 // before.
 func TestFormer(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"weir/internal/base/atomicfile"
@@ -106,7 +107,7 @@ func (c *Conn) Former(dev Device, opts dataplane.Options) (Former, error) {
 		return Former{root.Kind, leaf, queues}, err
 	}
 	var m memory
-	if err := Recall(memoryPath(opts, dev), &m); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := Recall(memoryOf(opts, dev), &m); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Former{}, err
 	}
 	return Former{m.Kind, m.Leaf, m.Queues}, nil
@@ -135,9 +136,8 @@ func (c *Conn) losses(dev Device, root Qdisc) (string, error) {
 // If something else than Weir's qdisc is there by now, it is left alone. Where
 // nothing is remembered, the kernel's default comes back.
 func (c *Conn) GiveBack(dev Device, opts dataplane.Options, log *slog.Logger) error {
-	path := memoryPath(opts, dev)
 	var former memory
-	err := Recall(path, &former)
+	err := Recall(memoryOf(opts, dev), &former)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		log.Warn("cannot read which qdisc was there before, the kernel's default comes back",
 			"err", err)
@@ -154,28 +154,54 @@ func (c *Conn) GiveBack(dev Device, opts dataplane.Options, log *slog.Logger) er
 	return c.Forget(opts, "qdisc", dev)
 }
 
-// Forget removes the memory of dev under a prefix, and of the devices
-// that had its name before it and are gone.
+// Forget removes the memory of dev under a prefix, by any name that it had, and of the devices that
+// had its name before it and are gone.
 func (c *Conn) Forget(opts dataplane.Options, prefix string, dev Device) error {
-	pattern := fmt.Sprintf("%s-%s-*.json", prefix, dev.Name)
-	paths, err := filepath.Glob(filepath.Join(StateDir(opts), pattern))
-	if err != nil {
+	entries, err := os.ReadDir(StateDir(opts))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("list what is remembered of %s: %w", dev.Name, err)
 	}
-	for _, path := range paths {
-		var index int
-		name := strings.TrimPrefix(filepath.Base(path), prefix+"-"+dev.Name+"-")
-		if _, err := fmt.Sscanf(name, "%d.json", &index); err != nil {
-			continue // of a device whose name only begins like this one's
+	for _, entry := range entries {
+		name, index, ok := remembered(entry.Name(), prefix)
+		if !ok || name != dev.Name && index != dev.Index {
+			continue
 		}
 		if _, err := c.LookupIndex(index); index != dev.Index && !errors.Is(err, dataplane.ErrNoDevice) {
 			continue
 		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(StateDir(opts), entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("forget what was on %s: %w", dev.Name, err)
 		}
 	}
 	return nil
+}
+
+// remembered returns of which device a file of the state folder is.
+func remembered(file, prefix string) (name string, index int, ok bool) {
+	rest, its := strings.CutPrefix(file, prefix+"-")
+	rest, whole := strings.CutSuffix(rest, ".json")
+	dash := strings.LastIndexByte(rest, '-')
+	if !its || !whole || dash < 0 {
+		return "", 0, false
+	}
+	index, err := strconv.Atoi(rest[dash+1:])
+	return rest[:dash], index, err == nil
+}
+
+// memoryOf returns the file that has the former qdisc of dev: by its name, or by one that it had
+// before.
+func memoryOf(opts dataplane.Options, dev Device) string {
+	path := memoryPath(opts, dev)
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return path
+	}
+	entries, _ := os.ReadDir(StateDir(opts)) // then the kernel's default comes back
+	for _, entry := range entries {
+		if _, index, ok := remembered(entry.Name(), "qdisc"); ok && index == dev.Index {
+			return filepath.Join(StateDir(opts), entry.Name())
+		}
+	}
+	return path
 }
 
 // restore replaces Weir's qdisc by the former one, in one step if that is possible.
