@@ -111,8 +111,8 @@ type Options struct {
 	// Awaited are devices that are links, of which one may not be there now: a Cleanup of what had
 	// such a name before leaves its object to the next of that name.
 	Awaited []string
-	// Back is, with Zone, the index of the second end where the device is the first one of a pair; 0 =
-	// it is an IFB.
+	// Back is, with Zone, the index of the second end where the device is the first one of a pair;
+	// 0 = it is an IFB.
 	Back int
 }
 
