@@ -108,11 +108,11 @@ type Options struct {
 	// Wire is what the link takes of each frame beyond what the device of the qdisc shows, in
 	// bytes: the tags of its VLANs, less the Ethernet header that it does not have.
 	Wire int
-	// Awaited are devices that are links, of which one may not be there now: a Cleanup of what had
-	// such a name before leaves its object to the next of that name.
+	// Awaited are devices that are links, of which one may not be there now: a Cleanup of what
+	// had such a name before leaves its object to the next of that name.
 	Awaited []string
-	// Back is, with Zone, the index of the second end where the device is the first one of a pair;
-	// 0 = it is an IFB.
+	// Back is, with Zone, the index of the second end where the device is the first one of a
+	// pair; 0 = it is an IFB.
 	Back int
 }
 

@@ -31,10 +31,10 @@ func folderName(dev device.Device) string {
 var undotted = strings.NewReplacer(".", "%2e")
 
 // inherit takes the pins of this device by a name that it had before, or of another one that had
-// this name, and says whether there were such: names are swapped, a tunnel's device comes again with
-// its daemon, and the kernel takes seconds to verify a fresh object. Another device that is still
-// there is no link by this name any more: it gets back what it had. What cannot be taken is left to
-// prune.
+// this name, and says whether there were such: names are swapped, a tunnel's device comes again
+// with its daemon, and the kernel takes seconds to verify a fresh object. Another device that is
+// still there is no link by this name any more: it gets back what it had. What cannot be taken is
+// left to prune.
 func (b *Backend) inherit() bool {
 	own, err := b.pins()
 	if err != nil {
