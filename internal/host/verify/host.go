@@ -4,6 +4,7 @@ package verify
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,7 +46,10 @@ func newHost(status api.Status) (*host, error) {
 }
 
 // end is an interface of a workload.
-type end struct{ name, netns string }
+type end struct {
+	name, netns string
+	addresses   []netip.Addr // global ones
+}
 
 // inside returns the interfaces in the namespaces that devices of the host lead into.
 func (h *host) inside(devices []string) (ends []end, err error) {
@@ -64,15 +68,42 @@ func (h *host) inside(devices []string) (ends []end, err error) {
 		if path == "" {
 			continue
 		}
-		names, err := interfaces(path)
+		list, err := interfaces(path)
 		if err != nil {
 			return nil, fmt.Errorf("list the interfaces in %s: %w", path, err)
 		}
-		for _, n := range names {
-			ends = append(ends, end{n, path})
-		}
+		ends = append(ends, list...)
 	}
 	return ends, nil
+}
+
+// neighbours returns an address of each family of the first workloads but one that have some.
+func (h *host) neighbours(workloads []api.Workload, but string) (list []netip.Addr, err error) {
+	var has [2]bool // IPv4, IPv6
+	for _, w := range workloads {
+		if w.Name == but || len(w.Devices) == 0 {
+			continue
+		}
+		ends, err := h.inside(w.Devices)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range ends {
+			for _, a := range e.addresses {
+				family := 0
+				if a.Is6() {
+					family = 1
+				}
+				if !has[family] {
+					has[family], list = true, append(list, a)
+				}
+			}
+		}
+		if has[0] && has[1] {
+			break
+		}
+	}
+	return list, nil
 }
 
 // pathOf returns a file of the namespace that has a number here, "" if there is none.
@@ -95,7 +126,7 @@ func (h *host) pathOf(nsid int) string {
 }
 
 // interfaces returns the interfaces of a namespace that are up and have an address, but lo.
-func interfaces(path string) (names []string, err error) {
+func interfaces(path string) (ends []end, err error) {
 	ns, err := netns.GetFromPath(path)
 	if err != nil {
 		return nil, err
@@ -115,12 +146,17 @@ func interfaces(path string) (names []string, err error) {
 		return nil, err
 	}
 	for _, l := range list {
-		global := slices.ContainsFunc(addresses, func(a netlink.Addr) bool { return a.LinkIndex == l.Attrs().Index && a.IP.IsGlobalUnicast() })
-		if global && l.Attrs().RawFlags&unix.IFF_UP != 0 && l.Attrs().Index != loopback {
-			names = append(names, l.Attrs().Name)
+		e := end{name: l.Attrs().Name, netns: path}
+		for _, a := range addresses {
+			if ip, ok := netip.AddrFromSlice(a.IP); ok && a.LinkIndex == l.Attrs().Index && a.IP.IsGlobalUnicast() {
+				e.addresses = append(e.addresses, ip.Unmap())
+			}
+		}
+		if len(e.addresses) > 0 && l.Attrs().RawFlags&unix.IFF_UP != 0 && l.Attrs().Index != loopback {
+			ends = append(ends, e)
 		}
 	}
-	return names, nil
+	return ends, nil
 }
 
 const loopback = 1 // index of lo in every network namespace

@@ -74,10 +74,11 @@ func Run(ctx context.Context, agent Agent, o Options) ([]Line, error) {
 	if err != nil {
 		return nil, err
 	}
-	workloads, err := agent.Workloads(ctx)
+	all, err := agent.Workloads(ctx)
 	if err != nil {
 		return nil, err
 	}
+	workloads := all
 	if o.Name != "" {
 		one, err := agent.Workload(ctx, o.Name)
 		if err != nil {
@@ -95,6 +96,9 @@ func Run(ctx context.Context, agent Agent, o Options) ([]Line, error) {
 			continue
 		}
 		t := trial{host: h, agent: agent, workload: w, options: o}
+		if t.near, err = h.neighbours(all, w.Name); err != nil {
+			return lines, err
+		}
 		of, err := t.run(ctx)
 		if err != nil {
 			return lines, err
@@ -110,7 +114,8 @@ type trial struct {
 	agent    Agent
 	workload api.Workload
 	options  Options
-	back     []sniffer // at its devices: what goes into it while a path is tried
+	near     []netip.Addr // of other workloads of the host, one of each family
+	back     []sniffer    // at its devices: what goes into it while a path is tried
 }
 
 func (t trial) run(ctx context.Context) (lines []Line, err error) {
@@ -132,17 +137,27 @@ func (t trial) run(ctx context.Context) (lines []Line, err error) {
 				lines = append(lines, of...)
 			}
 		}
+		for _, a := range t.near {
+			l, err := t.local(ctx, e, netip.AddrPortFrom(a, anyPort))
+			if err != nil {
+				return lines, err
+			}
+			lines = append(lines, l)
+		}
 	}
 	return lines, nil
 }
 
-// targets returns where packets are sent. Ports of documentation addresses are any.
+// anyPort is where packets are sent that nobody is to answer.
+const anyPort = 40009
+
+// targets returns where packets are sent.
 func (t trial) targets() (list []netip.AddrPort) {
 	if t.options.Peer.IsValid() {
 		return []netip.AddrPort{t.options.Peer}
 	}
 	for _, a := range reserved {
-		list = append(list, netip.AddrPortFrom(a, 40009))
+		list = append(list, netip.AddrPortFrom(a, anyPort))
 	}
 	return list
 }
@@ -160,38 +175,73 @@ func pathName(to netip.AddrPort, tcp bool) string {
 
 // path proves one path in both directions.
 func (t trial) path(ctx context.Context, e end, to netip.AddrPort, tcp bool) ([]Line, error) {
-	up := Line{Workload: t.workload.Name, Interface: e.name, Path: pathName(to, tcp), Direction: "egress"}
 	p, err := open(e.netns, e.name, to, tcp)
 	if err != nil {
 		return nil, err
 	}
 	defer p.close()
-	ports, links, err := t.sniffers(t.workload.Devices)
-	defer closeAll(ports, links)
-	if err != nil {
-		return nil, err
-	}
 	if t.back, err = t.ports(t.workload.Devices, true); err != nil {
 		return nil, err
 	}
 	defer closeAll(t.back)
-	before, err := t.counts(ctx)
+	up := Line{Workload: t.workload.Name, Interface: e.name, Path: pathName(to, tcp), Direction: "egress"}
+	before, left, by, err := t.sends(ctx, p, &up)
+	if err != nil || up.Result == NoPath {
+		return []Line{up}, err
+	}
+	t.judgeUp(&up, by.Device)
+	if up.Result == NoPath || !t.ingress {
+		return []Line{up}, nil
+	}
+	down, err := t.down(ctx, p, up, before, left, by)
+	return []Line{up, down}, err
+}
+
+// local proves what goes to another workload of the host: it leaves by no link, and counts at none.
+func (t trial) local(ctx context.Context, e end, to netip.AddrPort) (Line, error) {
+	l := Line{Workload: t.workload.Name, Interface: e.name, Path: pathName(to, false) + ", same node", Direction: "egress"}
+	p, err := open(e.netns, e.name, to, false)
 	if err != nil {
-		return nil, err
+		return l, err
+	}
+	defer p.close()
+	_, _, by, err := t.sends(ctx, p, &l)
+	switch {
+	case err != nil || l.Result == NoPath:
+	case l.Link > 0:
+		t.judgeUp(&l, by.Device)
+	case int(l.Counted) > l.Sent/10:
+		l.Result, l.Why = NotSteered, fmt.Sprintf("its class counted %d packets that left by no link", l.Counted)
+	case l.Port == 0:
+		l.Result, l.Why = NotProved, "it was seen at none of its devices on the host"
+	default:
+		l.Result = OK
+	}
+	return l, err
+}
+
+// sends sends a probe and fills in where it was seen. It returns what the class had counted before,
+// and the frames that left by a link.
+func (t trial) sends(ctx context.Context, p *probe, up *Line) (before counts, left [][]byte, by api.LinkStatus, err error) {
+	ports, links, err := t.sniffers(t.workload.Devices)
+	defer closeAll(ports, links)
+	if err != nil {
+		return before, nil, by, err
+	}
+	if before, err = t.counts(ctx); err != nil {
+		return before, nil, by, err
 	}
 	if err := p.send(); errors.Is(err, errNoRoute) {
 		up.Result, up.Why = NoPath, "it has no route there by this interface"
-		return []Line{up}, nil
+		return before, nil, by, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("send from %s by %s: %w", t.workload.Name, e.name, err)
+		return before, nil, by, fmt.Errorf("send from %s by %s: %w", up.Workload, up.Interface, err)
 	}
 	after, err := t.settle(ctx, func(now counts) bool { return now.up-before.up >= uint64(p.sent) })
 	if err != nil {
-		return nil, err
+		return before, nil, by, err
 	}
-	match := func(frame []byte) bool { return toward(frame, to) }
-	var left [][]byte
-	var by api.LinkStatus
+	match := func(frame []byte) bool { return toward(frame, p.to) }
 	for i, s := range links {
 		if frames := s.frames(match); len(frames) > len(left) {
 			left, by = frames, t.links[i]
@@ -204,12 +254,7 @@ func (t trial) path(ctx context.Context, e end, to netip.AddrPort, tcp bool) ([]
 	if t.options.Peer.IsValid() {
 		up.Answered = p.got()
 	}
-	t.judgeUp(&up, by.Device)
-	if up.Result == NoPath || !t.ingress {
-		return []Line{up}, nil
-	}
-	down, err := t.down(ctx, p, up, before, left, by)
-	return []Line{up, down}, err
+	return before, left, by, nil
 }
 
 // judgeUp concludes from what was seen of what a workload sent.

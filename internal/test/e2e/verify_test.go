@@ -49,22 +49,23 @@ func (b *bed) results(what string, lines map[string]verify.Line, want map[string
 // weir verify proves each path that a link holds, by injected answers and by a peer's, and finds
 // those that pass it by: a bridge that is the link, and packets that are carried past the port.
 func TestVerify(t *testing.T) {
-	b := newBed(t, 1, 1)
+	b := newBed(t, 2, 1)
 	b.ipv6()
 	b.boxes[0].run("ip route add default via " + serverAt(0).ip.String())
 	b.boxes[0].run("ip -6 route add default via " + serverAt(0).ipv6().String())
-	b.attach(b.nets[0].uplink, "name: w1, netns: w1")
+	both := []string{"name: w1, netns: w1", "name: w2, netns: w2"}
+	b.attach(b.nets[0].uplink, both...)
 	a := b.start()
 	b.steered(a)
-	all := func(up, down string) map[string]string {
-		want := map[string]string{}
+	all := func(up, down, near string) map[string]string {
+		want := map[string]string{"IPv4 UDP, same node egress": near, "IPv6 UDP, same node egress": near}
 		for _, path := range []string{"IPv4 UDP", "IPv4 TCP", "IPv6 UDP", "IPv6 TCP"} {
 			want[path+" egress"], want[path+" ingress"] = up, down
 		}
 		return want
 	}
-	lines, code := b.verified()
-	b.results("a bridge's port", lines, all(verify.OK, verify.OK))
+	lines, code := b.verified("w1")
+	b.results("a bridge's port", lines, all(verify.OK, verify.OK, verify.OK))
 	if l := lines["IPv6 UDP ingress"]; code != 0 || l.Sent != 40 || l.Link != 40 || l.Counted != 40 {
 		t.Errorf("exit code %d, %+v", code, l)
 	}
@@ -73,7 +74,8 @@ func TestVerify(t *testing.T) {
 	b.srv.start(far)
 	defer func() { _ = far.Process.Kill(); _ = far.Wait() }()
 	lines, code = b.verified("w1", "--peer", fmt.Sprintf("%s:7007", serverAt(0).ip))
-	b.results("a peer", lines, map[string]string{"IPv4 UDP egress": verify.OK, "IPv4 UDP ingress": verify.OK, "IPv4 TCP egress": verify.OK, "IPv4 TCP ingress": verify.OK})
+	b.results("a peer", lines, map[string]string{"IPv4 UDP egress": verify.OK, "IPv4 UDP ingress": verify.OK, "IPv4 TCP egress": verify.OK, "IPv4 TCP ingress": verify.OK,
+		"IPv4 UDP, same node egress": verify.OK, "IPv6 UDP, same node egress": verify.OK})
 	if l := lines["IPv4 UDP egress"]; code != 0 || l.Answered != 40 {
 		t.Errorf("exit code %d, %+v", code, l)
 	}
@@ -81,7 +83,7 @@ func TestVerify(t *testing.T) {
 	end := b.redirected(1)
 	b.past(a, "w1", "an XDP program at its port", "xdp off")
 	lines, code = b.verified("w1")
-	b.results("XDP at the port", lines, all(verify.NotSteered, verify.NotProved))
+	b.results("XDP at the port", lines, all(verify.NotSteered, verify.NotProved, verify.NotProved))
 	if l := lines["IPv4 UDP egress"]; code != 1 || l.Link != 0 || l.Counted != 0 {
 		t.Errorf("exit code %d, %+v", code, l)
 	}
@@ -95,13 +97,13 @@ func TestVerify(t *testing.T) {
 
 	end = b.carryPast(1)
 	lines, code = b.verified("w1")
-	b.results("past the port", lines, all(verify.OK, verify.NotSteered))
+	b.results("past the port", lines, all(verify.OK, verify.NotSteered, verify.OK))
 	if code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	end()
 
-	b.attach(b.nets[0].bridge, "name: w1, netns: w1")
+	b.attach(b.nets[0].bridge, both...)
 	await(t, 40*time.Second, "the other link is steered", func() error { // in virtual time a load takes seconds
 		status, err := a.Status(context.Background())
 		for _, l := range status.Links {
@@ -113,7 +115,7 @@ func TestVerify(t *testing.T) {
 	})
 	b.past(a, "w1", "it is a port of the bridge br0")
 	lines, code = b.verified("w1")
-	b.results("a bridge as the link", lines, all(verify.NotSteered, verify.NotSteered))
+	b.results("a bridge as the link", lines, all(verify.NotSteered, verify.NotSteered, verify.OK))
 	if code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker/cgroup"
+	"weir/internal/cluster/migrate/remains"
 	"weir/internal/cluster/move"
 )
 
@@ -462,7 +463,7 @@ func (e *Engine) discard(ctx context.Context, o migrate.MoveSpec) (out migrate.S
 			return out, err
 		}
 		containerd := e.containerd(ctx, f.place, id)
-		err = e.client.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		err = remains.Freed(ctx, id, func() error { return e.client.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true}) })
 		if err != nil && !errdefs.IsNotFound(err) {
 			return out, err
 		}

@@ -45,6 +45,15 @@ func End(ctx context.Context, find func() []int) (count int, err error) {
 	return count, nil
 }
 
+// Freed ends what is at work on the restore of a container, for which its engine would wait, and
+// then has the engine remove it.
+func Freed(ctx context.Context, id string, remove func() error) error {
+	if _, err := End(ctx, On(id, Restore)); err != nil {
+		return err
+	}
+	return remove()
+}
+
 // At returns a function that finds the processes at work in a folder, a path of the engine's:
 // those that work in it (CRIU), or that have it in their command line (the runtime).
 func At(folder string) func() []int {
@@ -82,7 +91,9 @@ const (
 
 // On returns a function that finds the processes at work on a container's checkpoint, or on
 // its restore: an engine or a runtime that is told to do so with this id, and CRIU in a folder
-// that has the id.
+// that has the id, also before it has read what it is to do. Of a runtime that is killed then, a
+// child that CRIU has made to try the kernel may stay: it sleeps for ever and holds the runtime's
+// output, on whose end the engine waits.
 func On(id string, verb Verb) func() []int {
 	title := "restore --rpc"
 	if verb == Checkpoint {
@@ -93,7 +104,7 @@ func On(id string, verb Verb) func() []int {
 			ours, does := false, false
 			for _, arg := range args {
 				ours = ours || strings.Contains(arg, id)
-				does = does || arg == string(verb) || strings.Contains(arg, title)
+				does = does || arg == string(verb) || arg == "swrk" || strings.Contains(arg, title)
 			}
 			if cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); does && err == nil {
 				ours = ours || strings.Contains(cwd, id)

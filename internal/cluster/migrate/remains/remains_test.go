@@ -235,6 +235,36 @@ func TestProgramsAtWork(t *testing.T) {
 	}
 }
 
+// TestCRIUBeforeItsTask: CRIU that has not read yet what it is to do, or a child of it that tries
+// the kernel, is found by the folder of its container.
+func TestCRIUBeforeItsTask(t *testing.T) {
+	const id = "ecc001375b21"
+	bundle := filepath.Join(t.TempDir(), "moby", id)
+	if err := os.MkdirAll(bundle, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", "read forever", "swrk", "3")
+	cmd.Dir = bundle
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = cmd.Wait() }()
+	for verb := range map[Verb]bool{Checkpoint: true, Restore: true} {
+		if found := On(id, verb)(); !slices.Equal(found, []int{cmd.Process.Pid}) {
+			t.Errorf("%s: found %v, started %d", verb, found, cmd.Process.Pid)
+		}
+		if found := On("77aa0b0bcd", verb)(); len(found) > 0 {
+			t.Errorf("%s of another container: found %v", verb, found)
+		}
+	}
+	if n, err := End(t.Context(), On(id, Restore)); n != 1 || err != nil {
+		t.Errorf("ended %d, %v", n, err)
+	}
+}
+
 // TestStateOfARuntime: the mount that runc has made for CRIU, and its state, go; those of
 // another container stay.
 func TestStateOfARuntime(t *testing.T) {
