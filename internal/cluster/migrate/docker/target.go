@@ -463,7 +463,9 @@ func (e *Engine) discard(ctx context.Context, o migrate.MoveSpec) (out migrate.S
 			return out, err
 		}
 		containerd := e.containerd(ctx, f.place, id)
-		err = remains.Freed(ctx, id, func() error { return e.client.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true}) })
+		err = remains.Freed(ctx, id, func() error {
+			return e.client.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		})
 		if err != nil && !errdefs.IsNotFound(err) {
 			return out, err
 		}
