@@ -126,8 +126,7 @@ func (e *Engine) unacceptable(ctx context.Context, o migrate.MoveSpec) ([]migrat
 	return x.Findings(), nil
 }
 
-// published returns the ports of the node that containers have, e.g. "8080/tcp", and
-// whose they are.
+// published returns the node's ports that containers have, e.g. "8080/tcp", and whose they are.
 func (e *Engine) published(ctx context.Context) (map[string]string, error) {
 	list, err := e.client.ContainerList(ctx, container.ListOptions{})
 	ports := map[string]string{}
@@ -141,8 +140,7 @@ func (e *Engine) published(ctx context.Context) (map[string]string, error) {
 	return ports, err
 }
 
-// nameOf returns a container's name, or its id if the engine names none, as it does
-// for one that is being removed.
+// nameOf returns a container's name, or the id of one that is being removed and has none.
 func nameOf(c container.Summary) string {
 	if len(c.Names) == 0 {
 		return fmt.Sprintf("%.12s", c.ID)
