@@ -148,7 +148,7 @@ func (t trial) run(ctx context.Context) (lines []Line, err error) {
 	return lines, nil
 }
 
-// anyPort is where packets are sent that nobody is to answer.
+// anyPort is the port to which verify sends what no program is to answer.
 const anyPort = 40009
 
 // targets returns where packets are sent.

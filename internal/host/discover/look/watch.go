@@ -57,7 +57,7 @@ type Watcher struct {
 	// Workloads that were looked into last, of those with news, of those that receive and of
 	// the quiet ones.
 	nextNew, next, nextQuiet int
-	arrived                  uint64 // packets by the links at the last look
+	arrived                  uint64 // packets by the links when the quiet ones were looked into last
 }
 
 // New returns a Watcher that has not looked yet. linked reports whether a program of XDP was put to
@@ -203,12 +203,15 @@ func (w *Watcher) visit(workloads []paths.Workload, links []paths.Link) {
 	}
 }
 
-// came reports whether more packets have come by the links since the last look than may get past a
-// port without being said, so that those of a quiet workload may be among them.
+// came reports whether more packets have come by the links since it was true last than may get past
+// a port without being said, so that those of a quiet workload may be among them.
 func (w *Watcher) came(links []paths.Link) bool {
-	before := w.arrived
-	w.arrived = w.kernel.arrived(w.host, links)
-	return w.arrived-before > someMore
+	now := w.kernel.arrived(w.host, links)
+	if now >= w.arrived && now-w.arrived <= someMore {
+		return false
+	}
+	w.arrived = now
+	return true
 }
 
 // turns looks into the namespaces of as many workloads as may have a turn, from the one after at
