@@ -87,7 +87,7 @@ static __always_inline __u32 lane_of_answer(struct sk_buff *skb)
 
 	if (!sk || weir_state_answers(socket_state(sk)))
 		return weir_lane_asked(skb);
-	if (!weir_raw(socket_state(sk), socket_type(sk), socket_family(sk)))
+	if (!weir_kernels(socket_state(sk), socket_type(sk), socket_family(sk)))
 		return 0;
 	lane = weir_lane_asked(skb);
 	return lane && socket_sends(sk) > WEIR_ANSWERS_WAIT ? lane | WEIR_LANE_REFUSED : lane;

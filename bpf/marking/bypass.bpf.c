@@ -48,6 +48,7 @@
  * cgroup, and none for its packets.
  */
 #include "../core/kernel.h"
+#include "netns.h"
 #include "owner.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
@@ -77,26 +78,6 @@ struct socket {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct ns_common {
-	unsigned int inum;
-};
-
-struct net {
-	struct ns_common ns;
-};
-
-typedef struct {
-	struct net *net;
-} possible_net_t;
-
-struct sock_common___net {
-	possible_net_t skc_net;
-};
-
-struct sock___net {
-	struct sock_common___net __sk_common;
-};
-
 struct kernfs_node___name {
 	const char *name;
 };
@@ -118,9 +99,6 @@ struct task_struct___nsproxy {
 /* Of an element of weir_bound. */
 #define WEIR_KNOWN 1 /* a workload without a port */
 #define WEIR_BORN 2 /* a container of which the agent does not know more yet */
-
-/* The network namespace that the agent is in; set before the load. */
-const volatile __u32 weir_netns;
 
 /* The cgroups of workloads without a port, and of containers, by id. */
 struct {
@@ -180,12 +158,10 @@ static __always_inline bool report_allowed(__u64 id)
 static __always_inline bool bound(__u64 id, struct sock *sk)
 {
 	__u8 *how = id ? bpf_map_lookup_elem(&weir_bound, &id) : NULL;
-	struct sock___net *in = (void *)sk;
 
 	if (!how)
 		return false;
-	return *how != WEIR_BORN ||
-	       BPF_CORE_READ(in, __sk_common.skc_net.net, ns.inum) == weir_netns;
+	return *how != WEIR_BORN || weir_socket_here(sk);
 }
 
 /* The id of the cgroup `level` below the top that this one is in, or is. */

@@ -207,7 +207,7 @@ static __always_inline __u32 weir_lane_of_answer(struct __sk_buff *skb)
 	if (!sk || weir_state_answers(sk->state))
 		return weir_lane_asked(skb);
 	sk = bpf_sk_fullsock(sk);
-	if (!sk || !weir_raw(sk->state, sk->type, sk->family))
+	if (!sk || !weir_kernels(sk->state, sk->type, sk->family))
 		return 0;
 	lane = weir_lane_asked(skb);
 	return lane && weir_socket_sends(skb) > WEIR_ANSWERS_WAIT ? lane | WEIR_LANE_REFUSED : lane;

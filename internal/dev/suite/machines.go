@@ -158,7 +158,7 @@ const qdiscTests = "^TestPackets|^TestVerified|^TestDeviceComesAgain$"
 // changed, taken away, left behind and found again, on 7.3 part of all else. make test-full runs
 // all of them on both.
 const (
-	agentTests     = "AgentAtRest|Disturbed|Churn|RulesFill|QueuesUnder|DisciplineChanges|Inside|Reservation|TargetsAtRandom|Groups$|GroupRefusals|RequestsBesideBulk|TestVerify$|PastThePort|ManyQuiet|SwapNames|FlowTable|NeighboursOf"
+	agentTests     = "AgentAtRest|Disturbed|Churn|RulesFill|QueuesUnder|DisciplineChanges|Inside|Reservation|TargetsAtRandom|Groups$|GroupRefusals|RequestsBesideBulk|TestVerify$|PastThePort|ManyQuiet|SwapNames|FlowTable|NeighboursOf|AnswersToWhat"
 	agentTestsElse = "ACKsGiveWay|SecondAgent|TwoAgents|PolicyChanges|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|UpgradeUnderLoad|GroupChanges|SecondBridge|CannotBeMended/root_qdisc"
 )
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package answers notes for whom the kernel answers: it attaches bpf/marking/answers.bpf.c to
-// netfilter's LOCAL_IN, and keeps the map by which the programs at links and the qdiscs read what
-// is noted (bpf/marking/asked.h).
+// netfilter's LOCAL_IN and to the kernel's functions that answer what is not delivered. It keeps
+// the map by which the programs at links and the qdiscs read what is noted (bpf/marking/asked.h).
 //
-// Example: Stand attaches the program for IPv4 and IPv6 in the network namespace of the links; from
-// then on an echo reply to a source that container web, class 3, has forged is of class 3.
+// Example: Stand attaches the programs for IPv4 and IPv6 in the network namespace of the links;
+// from then on an echo reply to a source that container web, class 3, has forged is of class 3.
 //
 // Map and links are pinned, so they outlive the agent; End removes them. The kernel keeps the
 // namespace of such a link for as long as the link. So there is one in Weir's own namespace alone,
@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -96,11 +97,43 @@ func lost(dir string, names []string) bool {
 	return pinned.Absent(dir, mapPin) || slices.ContainsFunc(names, func(name string) bool { return pinned.Absent(dir, name) })
 }
 
-// names are the names of the pins, for IPv4 and IPv6.
-func (n Notes) names() []string {
+// place is where a program is attached. Pin is the end of its link's name.
+type place struct {
+	pin     string
+	attach  func(program *ebpf.Program) (link.Link, error)
+	program string
+	target  string // the kernel's function; "" = none
+}
+
+var delivered = []place{
+	{"_4", onDelivery(link.NetfilterProtoIPv4), answersProgWeirNoteIn, ""},
+	{"_6", onDelivery(link.NetfilterProtoIPv6), answersProgWeirNoteIn, ""},
+}
+
+// functions are those by which the kernel answers what it does not deliver.
+var functions = []place{
+	{"_icmp", onFunction, answersProgWeirNoteError, "__icmp_send"},
+	{"_icmp6", onFunction, answersProgWeirNoteError, "icmp6_send"},
+	{"_reset", onFunction, answersProgWeirNoteReset, "nf_ct_attach"},
+	{"_arp", onFunction, answersProgWeirNoteArp, "arp_rcv"},
+}
+
+// places are those of this kernel.
+func places() []place {
+	all := slices.Clone(delivered)
+	if Unwatched() == nil {
+		all = append(all, functions...)
+	}
+	return all
+}
+
+// names are the names of the pins of places.
+func (n Notes) names() (names []string) {
 	carrier := n.Opts.Carrier()
-	name := fmt.Sprintf("%s%s_%08x_%t", linkPin, build(), uint32(carrier.Mask), carrier.Cilium)
-	return []string{name + "_4", name + "_6"}
+	for _, p := range places() {
+		names = append(names, fmt.Sprintf("%s%s_%08x_%t%s", linkPin, build(), uint32(carrier.Mask), carrier.Cilium, p.pin))
+	}
+	return names
 }
 
 var build = sync.OnceValue(func() string { return pinned.Build(_AnswersBytes) })
@@ -112,16 +145,11 @@ func (n Notes) attach(dir string, names []string) error {
 		return err
 	}
 	defer noted.Close()
-	program, err := load(n.Opts.Carrier(), noted)
-	if err != nil {
-		return err
-	}
-	defer program.Close()
-	for i, family := range families {
+	for i, p := range places() {
 		if !pinned.Absent(dir, names[i]) {
 			continue
 		}
-		l, err := attach(program, family)
+		l, err := p.stand(n.Opts.Carrier(), n.Conn.Netns(), noted)
 		if err == nil {
 			err = errors.Join(l.Pin(filepath.Join(dir, names[i])), l.Close()) // without a pin this detaches
 		}
@@ -132,42 +160,65 @@ func (n Notes) attach(dir string, names []string) error {
 	return nil
 }
 
-var families = [2]link.NetfilterProtocolFamily{link.NetfilterProtoIPv4, link.NetfilterProtoIPv6}
+// stand attaches a program.
+func (p place) stand(carrier plan.Carrier, netns uint64, askers *ebpf.Map) (link.Link, error) {
+	program, err := p.load(carrier, netns, askers)
+	if err != nil {
+		return nil, err
+	}
+	defer program.Close()
+	return p.attach(program)
+}
 
-// load loads the program, which says of packets what the carrier says.
-func load(carrier plan.Carrier, askers *ebpf.Map) (*ebpf.Program, error) {
+// load loads the program, which says of packets what the carrier says. One at a function takes
+// those of a network namespace alone.
+func (p place) load(carrier plan.Carrier, netns uint64, askers *ebpf.Map) (*ebpf.Program, error) {
 	spec, err := loadAnswers()
 	if err != nil {
 		return nil, err
 	}
 	var in answersWeirCarrier
 	in.More, in.Others, in.Classes, in.Shift, in.QueueShift = carrier.Where()
-	if err := spec.Variables[answersVarWeirIn].Set(in); err != nil {
+	if err := errors.Join(spec.Variables[answersVarWeirIn].Set(in), spec.Variables[answersVarWeirNetns].Set(uint32(netns))); err != nil {
 		return nil, err
 	}
-	// The program alone, as in package bypass.
-	var programs answersPrograms
-	err = spec.LoadAndAssign(&programs, &ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{Map: askers}})
-	return programs.WeirNoteIn, err
+	spec.Programs[p.program].AttachTo = p.target
+	// The program alone, as in package bypass, and without the others.
+	field := reflect.StructField{Name: "Program", Type: reflect.TypeFor[*ebpf.Program](), Tag: reflect.StructTag(`ebpf:"` + p.program + `"`)}
+	one := reflect.New(reflect.StructOf([]reflect.StructField{field}))
+	err = spec.LoadAndAssign(one.Interface(), &ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{Map: askers}})
+	return one.Elem().Field(0).Interface().(*ebpf.Program), err
 }
 
-// attach puts a program before those of others. The kernel gives each BPF program of a hook a
+// onDelivery puts a program before those of others. The kernel gives each BPF program of a hook a
 // priority of its own, and no one the very first.
-func attach(program *ebpf.Program, family link.NetfilterProtocolFamily) (l link.Link, err error) {
-	const tries = 16
-	for i := range int32(tries) {
-		l, err = link.AttachNetfilter(link.NetfilterOptions{
-			Program: program, ProtocolFamily: family, Hook: link.NetfilterInetLocalIn, Priority: math.MinInt32 + 1 + i,
-		})
-		if !errors.Is(err, unix.EBUSY) {
-			break
+func onDelivery(family link.NetfilterProtocolFamily) func(*ebpf.Program) (link.Link, error) {
+	return func(program *ebpf.Program) (l link.Link, err error) {
+		const tries = 16
+		for i := range int32(tries) {
+			l, err = link.AttachNetfilter(link.NetfilterOptions{
+				Program: program, ProtocolFamily: family, Hook: link.NetfilterInetLocalIn, Priority: math.MinInt32 + 1 + i,
+			})
+			if !errors.Is(err, unix.EBUSY) {
+				break
+			}
 		}
+		return l, err
 	}
-	return l, err
+}
+
+func onFunction(program *ebpf.Program) (link.Link, error) {
+	return link.AttachTracing(link.TracingOptions{Program: program})
 }
 
 // Unsupported says why this kernel cannot note who asks; nil = it can.
-var Unsupported = sync.OnceValue(func() error {
+var Unsupported = sync.OnceValue(func() error { return try(delivered) })
+
+// Unwatched says why this kernel cannot note who is answered without a delivery; nil = it can.
+var Unwatched = sync.OnceValue(func() error { return errors.Join(Unsupported(), try(functions)) })
+
+// try attaches the programs of places for a moment.
+func try(all []place) error {
 	spec, err := loadAnswers()
 	if err != nil {
 		return err
@@ -177,13 +228,8 @@ var Unsupported = sync.OnceValue(func() error {
 		return err
 	}
 	defer askers.Close()
-	program, err := load(plan.Carrier{}, askers)
-	if err != nil {
-		return err
-	}
-	defer program.Close()
-	for _, family := range families {
-		l, err := attach(program, family)
+	for _, p := range all {
+		l, err := p.stand(plan.Carrier{}, 0, askers)
 		if err != nil {
 			return err
 		}
@@ -192,16 +238,19 @@ var Unsupported = sync.OnceValue(func() error {
 		}
 	}
 	return nil
-})
+}
 
 // Gap says what is not held on a kernel that cannot note who asks; "" = this one can.
 func Gap() string {
-	err := Unsupported()
-	if err == nil {
-		return ""
+	if err := Unsupported(); err != nil {
+		return "What the kernel answers to a source that a workload has forged is the host's, which a max for host bounds: " +
+			"this kernel cannot say who asked (needs Linux 6.4 with BTF and CONFIG_NETFILTER_BPF_LINK): " + device.Reason("note for whom the kernel answers", err)
 	}
-	return "What the kernel answers to a source that a workload has forged is the host's, which a max for host bounds: " +
-		"this kernel cannot say who asked (needs Linux 6.4 with BTF and CONFIG_NETFILTER_BPF_LINK): " + device.Reason("note for whom the kernel answers", err)
+	if err := Unwatched(); err != nil {
+		return "Errors of ICMP, resets of netfilter and replies of ARP to a source that a workload has forged are the host's, which a max for host bounds: " +
+			"this kernel cannot say who asked (needs BTF and CONFIG_FUNCTION_TRACER; arm64: Linux 6.4): " + device.Reason("note for whom the kernel answers", err)
+	}
+	return ""
 }
 
 // End takes programs and map off.
