@@ -3,15 +3,13 @@
 package kube
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"fmt"
-	"os"
 	"runtime/debug"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/base/program"
 )
 
 // settled is when the program has started and has read the node's pods.
@@ -28,23 +26,5 @@ func giveBack(ctx context.Context) error {
 	case <-time.After(settled):
 	}
 	debug.FreeOSMemory()
-	own, err := os.Readlink("/proc/self/exe")
-	if err != nil {
-		return err
-	}
-	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		return err
-	}
-	for lines := bufio.NewScanner(bytes.NewReader(maps)); lines.Scan(); {
-		var from, to uintptr
-		var mode, offset, device, inode, path string
-		if n, _ := fmt.Sscanf(lines.Text(), "%x-%x %s %s %s %s %s", &from, &to, &mode, &offset, &device, &inode, &path); n < 7 || path != own || mode[1] == 'w' {
-			continue
-		}
-		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED); errno != 0 {
-			return errno
-		}
-	}
-	return nil
+	return program.Release(unix.MADV_DONTNEED)
 }

@@ -7,6 +7,8 @@
 //	path, err := program.Find(program.Lab) // /usr/bin/weir-lab, where weir is /usr/bin/weir
 //
 // It does not compare versions: programs that stand side by side are built together.
+//
+// And it gives back the memory that a program's own file takes, once it has started.
 package program
 
 import (

@@ -3,18 +3,15 @@
 package daemon
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/base/program"
 )
 
 const (
@@ -51,52 +48,8 @@ func StaySmall(ctx context.Context, log *slog.Logger) {
 		if !first {
 			continue
 		}
-		if err := releaseProgram(); err != nil {
+		if err := program.Release(unix.MADV_RANDOM, unix.MADV_PAGEOUT); err != nil {
 			log.Warn("memory of the program's file is not given back", "err", err)
 		}
 	}
-}
-
-// releaseProgram lets go of all pages of the program's file that cannot have been written.
-func releaseProgram() error {
-	program, err := os.Readlink("/proc/self/exe")
-	if err != nil {
-		return err
-	}
-	maps, err := os.Open("/proc/self/maps")
-	if err != nil {
-		return err
-	}
-	defer maps.Close()
-	list, err := readOnly(maps, program)
-	for _, r := range list {
-		for _, advice := range []uintptr{unix.MADV_RANDOM, unix.MADV_PAGEOUT} {
-			if _, _, errno := unix.Syscall(unix.SYS_MADVISE, r.start, r.end-r.start, advice); errno != 0 {
-				err = errors.Join(err, fmt.Errorf("madvise: %w", errno))
-			}
-		}
-	}
-	return err
-}
-
-// addresses are those from start to before end.
-type addresses struct{ start, end uintptr }
-
-// readOnly returns where a file is mapped without being writable, by a text such as
-// /proc/self/maps.
-func readOnly(maps io.Reader, file string) (list []addresses, err error) {
-	lines := bufio.NewScanner(maps)
-	for lines.Scan() {
-		// 00400000-01f58000 r-xp 00000000 fe:00 9987942    /usr/bin/weir
-		fields := strings.SplitN(lines.Text(), " ", 6)
-		if len(fields) < 6 || strings.TrimLeft(fields[5], " ") != file || !strings.HasPrefix(fields[1], "r-") {
-			continue
-		}
-		var r addresses
-		if _, err := fmt.Sscanf(fields[0], "%x-%x", &r.start, &r.end); err != nil {
-			return list, fmt.Errorf("addresses %q: %w", fields[0], err)
-		}
-		list = append(list, r)
-	}
-	return list, lines.Err()
 }

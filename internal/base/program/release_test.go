@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package daemon
+package program
 
 import (
 	"os"
@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestReadOnly(t *testing.T) {
@@ -29,8 +31,8 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestReleaseProgram: the process has less of its file in memory, and goes on.
-func TestReleaseProgram(t *testing.T) {
+// TestRelease: the process has less of its file in memory, and goes on.
+func TestRelease(t *testing.T) {
 	resident := func() int {
 		t.Helper()
 		text, err := os.ReadFile("/proc/self/status")
@@ -45,7 +47,7 @@ func TestReleaseProgram(t *testing.T) {
 		return kB
 	}
 	before := resident()
-	if err := releaseProgram(); err != nil {
+	if err := Release(unix.MADV_RANDOM, unix.MADV_PAGEOUT); err != nil {
 		t.Fatal(err)
 	}
 	if after := resident(); after > before/2 {
