@@ -29,6 +29,11 @@ func TestChooseMask(t *testing.T) {
 		{"the last four", Marks{Users: []MarkUser{{Bits: ^uint32(0xf0)}}}, 0, 0xf0, ""},
 		{"three are too few", Marks{Users: []MarkUser{{Bits: ^uint32(0x70)}}}, 0, 0, "leaves no run of 4"},
 		{"none", Marks{Users: []MarkUser{{Bits: allBits}}}, 0xff, 0, "leaves no run of 4"},
+		{"the whole mark is compared with what nobody sets", Marks{Users: []MarkUser{{Bits: allBits, Reads: true, Value: 1}}}, 0, 0xfffe0000, ""},
+		{"it is among the usual bits", Marks{Users: []MarkUser{{Bits: allBits, Reads: true, Value: 1 << 31}}}, 0, 0x7fff0000, ""},
+		{"a part of it is set", Marks{Users: []MarkUser{{Bits: allBits, Reads: true, Value: 0x10001}, {Bits: 0xffff}}}, 0, 0xfffe0000, ""},
+		{"it is set", Marks{Users: []MarkUser{{Bits: allBits, Reads: true, Value: 0x10001}, {Bits: 0xfffff}}}, 0, 0, "leaves no run of 4"},
+		{"a product may set it", Marks{Products: []string{"kube-proxy"}, Users: []MarkUser{{Bits: allBits, Reads: true, Value: 0x4000}}}, 0, 0, "leaves no run of 4"},
 		{"rules are hidden", Marks{Unread: hidden}, 0, 0, "cannot be told"},
 	} {
 		got, why := Host{Marks: tt.marks}.choose(tt.kept)

@@ -93,7 +93,8 @@ type MarkUser struct {
 	Owner string // calico, cilium, kube-proxy or "" for any other program
 	Rule  string // as its tool prints it
 	Bits  uint32
-	Reads bool // it compares the bits; otherwise it writes them
+	Reads bool   // it compares the bits; otherwise it writes them
+	Value uint32 // of these, the ones that have to be set for it; 0 = none, or it cannot be told
 }
 
 // EngineSocket is a container engine's socket that is there.

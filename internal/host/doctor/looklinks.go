@@ -228,7 +228,11 @@ func routingMarks(rules []netlink.Rule) []MarkUser {
 			mask = *r.Mask
 		}
 		if r.Mark != 0 || r.Mask != nil { // the kernel says no mask of a rule without a mark
-			users = append(users, MarkUser{Bits: mask, Reads: true, Rule: fmt.Sprintf("%v (fwmark %#x/%#x)", r, r.Mark, mask)})
+			value := r.Mark & mask
+			if r.Invert {
+				value = 0
+			}
+			users = append(users, MarkUser{Bits: mask, Reads: true, Value: value, Rule: fmt.Sprintf("%v (fwmark %#x/%#x)", r, r.Mark, mask)})
 		}
 	}
 	return users

@@ -101,8 +101,16 @@ func (h Host) takenMarks() uint32 {
 
 // otherMarks returns the bits that all other users take, and the users that take some of
 // mask: an owner's rules that do the same count as one user, and so does a product.
+//
+// A comparison with a value that nobody sets fits no packet, whatever the other bits are, and takes
+// the bits alone that it lacks. Example: libvirt's HTB at a guest's device compares the whole mark
+// with 1, and nothing sets that: it takes bit 1.
 func (h Host) otherMarks(mask uint32) (taken uint32, clashing []MarkUser) {
 	products := slices.Clone(h.Marks.Products)
+	for _, u := range h.Marks.Users {
+		products = append(products, u.Owner)
+	}
+	set := h.setMarks(products)
 	type kind struct {
 		owner string
 		reads bool
@@ -110,7 +118,9 @@ func (h Host) otherMarks(mask uint32) (taken uint32, clashing []MarkUser) {
 	place := map[kind]int{}
 	count := map[int]int{}
 	for _, u := range h.Marks.Users {
-		products = append(products, u.Owner)
+		if lacks := u.Value &^ set; lacks != 0 {
+			u.Bits = lacks
+		}
 		taken |= u.Bits
 		if u.Bits&mask == 0 {
 			continue
@@ -138,6 +148,19 @@ func (h Host) otherMarks(mask uint32) (taken uint32, clashing []MarkUser) {
 		}
 	}
 	return taken, clashing
+}
+
+// setMarks returns the bits that other users may set.
+func (h Host) setMarks(products []string) (bits uint32) {
+	for _, u := range h.Marks.Users {
+		if !u.Reads {
+			bits |= u.Bits
+		}
+	}
+	for _, name := range products {
+		bits |= productBits[name]
+	}
+	return bits
 }
 
 func shortened(rule string) string {

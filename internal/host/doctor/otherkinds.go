@@ -18,7 +18,7 @@ import (
 // filterMarks returns what filters of tc do with the mark.
 func filterMarks(list []device.MarkingFilter) (users []MarkUser) {
 	for _, f := range list {
-		users = append(users, MarkUser{Rule: f.Text, Bits: f.Bits, Reads: f.Reads})
+		users = append(users, MarkUser{Rule: f.Text, Bits: f.Bits, Reads: f.Reads, Value: f.Value})
 	}
 	return users
 }

@@ -17,7 +17,7 @@ import (
 
 // configuration is the agent's.
 const configuration = `links: [{device: %s, egress: 2mbit%s}]
-attach: [{name: three, netns: three}, {name: one, netns: one}]
+attach: [{name: three, netns: three}, {name: one, netns: one}, %s]
 workloads: {three: {weight: 3}}
 docker: {enabled: %t}
 %s`
@@ -52,7 +52,7 @@ func (h *host) startAgent(m manager) *agent {
 	if m.force {
 		force = ", force: true"
 	}
-	h.write("/etc/weir/weir.yaml", fmt.Sprintf(configuration, h.link, force, m.docker, m.config))
+	h.write("/etc/weir/weir.yaml", fmt.Sprintf(configuration, h.link, force, m.attach, m.docker, m.config))
 	a := &agent{h: h, m: m, Client: api.NewClient("/run/weir/weir.sock"), since: strings.TrimSpace(h.run("date +%s"))}
 	h.t.Cleanup(func() {
 		if h.t.Failed() {

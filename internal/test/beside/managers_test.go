@@ -28,6 +28,7 @@ type manager struct {
 	doctor  string        // what weir doctor says of it at the link
 	says    int           // how many lines the agent may say beside those about qdiscs, after one of its works
 	config  string        // more of weir.yaml
+	attach  string        // one more workload there
 	guest   string        // the workload that the manager makes and that sends, "" = none
 	docker  bool          // the agent asks Docker for workloads
 }
@@ -136,7 +137,7 @@ func (m manager) healthy(h *host) error {
 }
 
 // alike cuts off the parts of a qdisc's line that differ between two equal ones: the handle that
-// the kernel allots, and counts.
+// the kernel allots, counts, and what the kernel draws.
 func alike(line string) string {
-	return regexp.MustCompile(`^qdisc (\w+) \w+: |refcnt \d+|direct_packets_stat \d+`).ReplaceAllString(line, "$1 ")
+	return regexp.MustCompile(`^qdisc (\w+) \w+: |refcnt \d+|direct_packets_stat \d+|seed \d+`).ReplaceAllString(line, "$1 ")
 }

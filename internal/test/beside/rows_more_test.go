@@ -2,7 +2,10 @@
 
 package beside
 
-import "os"
+import (
+	"os"
+	"strings"
+)
 
 // openVPN has a tunnel through the link, whose other end serves.
 func openVPN() manager {
@@ -68,5 +71,43 @@ func docker() manager {
 		guest:  "web",
 		docker: true,
 		says:   2, // of a workload without a network, and of an engine that does not answer
+	}
+}
+
+// libvirt has a guest with limits of its own in a network of its own: an ingress qdisc with a
+// policer, and HTB, at the device that Weir takes as a workload. Its network is behind rules for
+// address translation.
+func libvirt() manager {
+	const network = `<network><name>inside</name><forward mode="nat"/><bridge name="virbr9" stp="off" delay="0"/><dns enable="no"/>
+<ip address="10.9.9.1" netmask="255.255.255.0"/></network>`
+	const guest = `<domain type="lxc"><name>box</name><memory unit="MiB">64</memory>
+<os><type>exe</type><init>/beside</init><initarg>` + sendArg + `</initarg><initarg>` + farAddr + `:9</initarg></os>
+<devices><filesystem type="mount"><source dir="/srv/box"/><target dir="/"/></filesystem><console type="pty"/>
+<interface type="network"><source network="inside"/><bandwidth><inbound average="4000"/><outbound average="4000"/></bandwidth>
+<ip address="10.9.9.2" prefix="24"/><route address="0.0.0.0" prefix="0" gateway="10.9.9.1"/></interface></devices></domain>`
+	const port = "$(virsh -c lxc:/// domiflist box | awk '$2 == \"network\" {print $1}')"
+	return manager{
+		name:  "libvirt",
+		units: []string{"libvirtd"},
+		setUp: func(h *host) {
+			h.static()
+			h.unit("libvirtd")
+			h.write("/etc/libvirt/inside.xml", network)
+			h.write("/etc/libvirt/other.xml", strings.NewReplacer("inside", "other", "virbr9", "virbr8", "10.9.9.1", "10.9.7.1").Replace(network))
+			h.write("/etc/libvirt/box.xml", guest)
+			h.run("mkdir -p /var/lib/libvirt/dnsmasq /srv/box/proc /srv/box/sys /srv/box/dev && cp " + must(os.Executable()) + " /srv/box/beside")
+			h.run("virsh -c lxc:/// net-define /etc/libvirt/inside.xml && virsh -c lxc:/// net-start inside && virsh -c lxc:/// define /etc/libvirt/box.xml")
+			h.t.Cleanup(func() {
+				h.run("virsh -c lxc:/// undefine box; virsh -c lxc:/// net-destroy inside; virsh -c lxc:/// net-undefine inside")
+			})
+			h.run("virsh -c lxc:/// start box")
+			h.t.Cleanup(func() { h.run("virsh -c lxc:/// destroy box") })
+		},
+		state: "virsh -c lxc:/// list --name; virsh -c lxc:/// net-list --name; nft -s list ruleset; " +
+			"tc qdisc show dev " + port + " | grep -E 'htb|ingress|clsact' | cut -d' ' -f2; tc filter show dev " + port + " ingress | grep -oE 'rate .*'",
+		works:  []string{"virsh -c lxc:/// destroy box; virsh -c lxc:/// start box", "systemctl restart libvirtd", "virsh -c lxc:/// net-create /etc/libvirt/other.xml && virsh -c lxc:/// net-destroy other"},
+		guest:  "box",
+		attach: `{device: "vnet*"}`,
+		config: "mark_mask: auto\n", // its policer ends with OK, which writes where the class is
 	}
 }

@@ -9,6 +9,7 @@ func managers() []manager {
 		networkd(),
 		networkdQdisc("CAKE", "cake", "Bandwidth=50M\n"),
 		networkdQdisc("FairQueueing", "fq", "PacketLimit=5000\n"),
+		networkdQdisc("NetworkEmulator", "netem", "PacketLimit=5000\n"),
 		networkManager("NetworkManager", ""),
 		networkManagerQdisc(),
 		openVSwitch(),
@@ -20,6 +21,7 @@ func managers() []manager {
 		openVPNLink(),
 		firewalld(),
 		docker(),
+		libvirt(),
 	}
 }
 

@@ -20,7 +20,8 @@ var classful = []string{"htb", "hfsc", "prio", "drr", "qfq", "cbq", "fq_codel", 
 type MarkingFilter struct {
 	Text  string // names the filter
 	Bits  uint32
-	Reads bool // it compares them
+	Reads bool   // it compares them
+	Value uint32 // with this value
 }
 
 // MarkingFilters lists those of all devices.
@@ -64,6 +65,7 @@ func markingParts(f netlink.Filter) (users []MarkingFilter) {
 		if use.Bits, use.Reads = f.Mask, true; f.Mask == 0 {
 			use.Bits = wholeMark
 		}
+		use.Value = f.Handle & use.Bits
 		users = append(users, use)
 	case *netlink.U32:
 		actions = f.Actions
@@ -73,7 +75,7 @@ func markingParts(f netlink.Filter) (users []MarkingFilter) {
 		actions = f.Actions
 	}
 	for _, action := range actions {
-		if use.Bits, use.Reads = actionWrites(action), false; use.Bits != 0 {
+		if use.Bits, use.Reads, use.Value = actionWrites(action), false, 0; use.Bits != 0 {
 			users = append(users, use)
 		}
 	}
