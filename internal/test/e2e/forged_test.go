@@ -171,11 +171,15 @@ func askAssociation(x *attack, host endpoint) []byte {
 
 // haveSCTP has the kernel answer SCTP.
 func (s *space) haveSCTP(t *testing.T) {
-	s.must("SCTP", s.do(func() error {
+	err := s.do(func() error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP)
-		if errors.Is(err, unix.EPROTONOSUPPORT) {
-			t.Skip("skipped: this kernel has no SCTP")
+		if err == nil {
+			err = unix.Close(fd)
 		}
-		return cmp.Or(err, unix.Close(fd))
-	}))
+		return err
+	})
+	if errors.Is(err, unix.EPROTONOSUPPORT) {
+		t.Skip("skipped: this kernel has no SCTP")
+	}
+	s.must("SCTP", err)
 }

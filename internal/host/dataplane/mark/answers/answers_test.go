@@ -3,14 +3,17 @@
 package answers
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/core/plan"
 	"weir/internal/host/dataplane/device"
@@ -89,6 +92,20 @@ func TestStand(t *testing.T) {
 		t.Errorf("the other owner's link is %+v, %v", info, err)
 	}
 	must(t, notes.End())
+}
+
+// Where the kernel can call programs at its functions, and nobody forbids that, it does at those
+// that answer. Else the gap says so.
+func TestFunctionsAreWatched(t *testing.T) {
+	symbols, err := os.ReadFile("/proc/kallsyms")
+	must(t, err)
+	err = Unwatched()
+	if able := strings.Contains(string(symbols), " register_ftrace_direct\n"); able && !errors.Is(err, unix.EPERM) {
+		must(t, err)
+	}
+	if (Gap() == "") != (err == nil) {
+		t.Errorf("Unwatched says %v, and the gap is %q", err, Gap())
+	}
 }
 
 // accepting is another owner's program.
