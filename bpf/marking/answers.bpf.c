@@ -57,22 +57,32 @@ int weir_note_in(struct bpf_nf_ctx *ctx)
 	return NF_ACCEPT;
 }
 
-/* An error of ICMP about a packet; the agent attaches it to icmp6_send, too. */
-SEC("fentry/__icmp_send")
-int BPF_PROG(weir_note_error, struct sk_buff *skb)
+/* The kernel begins to answer a packet. */
+static __always_inline int note_here(struct sk_buff *skb)
 {
 	if (weir_packet_here(skb))
 		weir_note(skb, lane_of(skb));
 	return 0;
 }
 
-/* What netfilter itself answers is of the connection of the question. */
+/* By an error of ICMP. */
+SEC("fentry/__icmp_send")
+int BPF_PROG(weir_note_icmp, struct sk_buff *skb)
+{
+	return note_here(skb);
+}
+
+SEC("fentry/icmp6_send")
+int BPF_PROG(weir_note_icmp6, struct sk_buff *skb)
+{
+	return note_here(skb);
+}
+
+/* By netfilter itself: its answer is of the connection of the question. */
 SEC("fentry/nf_ct_attach")
 int BPF_PROG(weir_note_reset, struct sk_buff *answer, struct sk_buff *skb)
 {
-	if (weir_packet_here(skb))
-		weir_note(skb, lane_of(skb));
-	return 0;
+	return note_here(skb);
 }
 
 SEC("fentry/arp_rcv")

@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"sync"
 
@@ -100,22 +99,21 @@ func lost(dir string, names []string) bool {
 // place is where a program is attached. Pin is the end of its link's name.
 type place struct {
 	pin     string
-	attach  func(program *ebpf.Program) (link.Link, error)
-	program string
-	target  string // the kernel's function; "" = none
+	program func(answersPrograms) *ebpf.Program
+	attach  func(*ebpf.Program) (link.Link, error)
 }
 
 var delivered = []place{
-	{"_4", onDelivery(link.NetfilterProtoIPv4), answersProgWeirNoteIn, ""},
-	{"_6", onDelivery(link.NetfilterProtoIPv6), answersProgWeirNoteIn, ""},
+	{"_4", func(p answersPrograms) *ebpf.Program { return p.WeirNoteIn }, onDelivery(link.NetfilterProtoIPv4)},
+	{"_6", func(p answersPrograms) *ebpf.Program { return p.WeirNoteIn }, onDelivery(link.NetfilterProtoIPv6)},
 }
 
 // functions are those by which the kernel answers what it does not deliver.
 var functions = []place{
-	{"_icmp", onFunction, answersProgWeirNoteError, "__icmp_send"},
-	{"_icmp6", onFunction, answersProgWeirNoteError, "icmp6_send"},
-	{"_reset", onFunction, answersProgWeirNoteReset, "nf_ct_attach"},
-	{"_arp", onFunction, answersProgWeirNoteArp, "arp_rcv"},
+	{"_icmp", func(p answersPrograms) *ebpf.Program { return p.WeirNoteIcmp }, onFunction},
+	{"_icmp6", func(p answersPrograms) *ebpf.Program { return p.WeirNoteIcmp6 }, onFunction},
+	{"_reset", func(p answersPrograms) *ebpf.Program { return p.WeirNoteReset }, onFunction},
+	{"_arp", func(p answersPrograms) *ebpf.Program { return p.WeirNoteArp }, onFunction},
 }
 
 // places are those of this kernel.
@@ -145,11 +143,16 @@ func (n Notes) attach(dir string, names []string) error {
 		return err
 	}
 	defer noted.Close()
+	programs, err := load(n.Opts.Carrier(), n.Conn.Netns(), noted, Unwatched() == nil)
+	if err != nil {
+		return err
+	}
+	defer programs.Close()
 	for i, p := range places() {
 		if !pinned.Absent(dir, names[i]) {
 			continue
 		}
-		l, err := p.stand(n.Opts.Carrier(), n.Conn.Netns(), noted)
+		l, err := p.attach(p.program(programs))
 		if err == nil {
 			err = errors.Join(l.Pin(filepath.Join(dir, names[i])), l.Close()) // without a pin this detaches
 		}
@@ -160,34 +163,28 @@ func (n Notes) attach(dir string, names []string) error {
 	return nil
 }
 
-// stand attaches a program.
-func (p place) stand(carrier plan.Carrier, netns uint64, askers *ebpf.Map) (link.Link, error) {
-	program, err := p.load(carrier, netns, askers)
-	if err != nil {
-		return nil, err
-	}
-	defer program.Close()
-	return p.attach(program)
-}
-
-// load loads the program, which says of packets what the carrier says. One at a function takes
-// those of a network namespace alone.
-func (p place) load(carrier plan.Carrier, netns uint64, askers *ebpf.Map) (*ebpf.Program, error) {
+// load loads the programs, which say of packets what the carrier says. Those at functions, if they
+// are to be had, take the packets of a network namespace alone.
+func load(carrier plan.Carrier, netns uint64, askers *ebpf.Map, all bool) (programs answersPrograms, err error) {
 	spec, err := loadAnswers()
 	if err != nil {
-		return nil, err
+		return programs, err
 	}
 	var in answersWeirCarrier
 	in.More, in.Others, in.Classes, in.Shift, in.QueueShift = carrier.Where()
 	if err := errors.Join(spec.Variables[answersVarWeirIn].Set(in), spec.Variables[answersVarWeirNetns].Set(uint32(netns))); err != nil {
-		return nil, err
+		return programs, err
 	}
-	spec.Programs[p.program].AttachTo = p.target
-	// The program alone, as in package bypass, and without the others.
-	field := reflect.StructField{Name: "Program", Type: reflect.TypeFor[*ebpf.Program](), Tag: reflect.StructTag(`ebpf:"` + p.program + `"`)}
-	one := reflect.New(reflect.StructOf([]reflect.StructField{field}))
-	err = spec.LoadAndAssign(one.Interface(), &ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{Map: askers}})
-	return one.Elem().Field(0).Interface().(*ebpf.Program), err
+	opts := &ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{Map: askers}}
+	if all { // the programs alone, as in package bypass
+		err = spec.LoadAndAssign(&programs, opts)
+		return programs, err
+	}
+	var one struct {
+		In *ebpf.Program `ebpf:"weir_note_in"`
+	}
+	err = spec.LoadAndAssign(&one, opts)
+	return answersPrograms{WeirNoteIn: one.In}, err
 }
 
 // onDelivery puts a program before those of others. The kernel gives each BPF program of a hook a
@@ -212,13 +209,22 @@ func onFunction(program *ebpf.Program) (link.Link, error) {
 }
 
 // Unsupported says why this kernel cannot note who asks; nil = it can.
-var Unsupported = sync.OnceValue(func() error { return try(delivered) })
+func Unsupported() error { return tried()[0] }
 
 // Unwatched says why this kernel cannot note who is answered without a delivery; nil = it can.
-var Unwatched = sync.OnceValue(func() error { return errors.Join(Unsupported(), try(functions)) })
+func Unwatched() error { return tried()[1] }
+
+// tried has what became of both when it was tried for a moment.
+var tried = sync.OnceValue(func() [2]error {
+	err := try(true, append(slices.Clone(delivered), functions...))
+	if err == nil {
+		return [2]error{}
+	}
+	return [2]error{try(false, delivered), err}
+})
 
 // try attaches the programs of places for a moment.
-func try(all []place) error {
+func try(all bool, places []place) error {
 	spec, err := loadAnswers()
 	if err != nil {
 		return err
@@ -228,8 +234,13 @@ func try(all []place) error {
 		return err
 	}
 	defer askers.Close()
-	for _, p := range all {
-		l, err := p.stand(plan.Carrier{}, 0, askers)
+	programs, err := load(plan.Carrier{}, 0, askers, all)
+	if err != nil {
+		return err
+	}
+	defer programs.Close()
+	for _, p := range places {
+		l, err := p.attach(p.program(programs))
 		if err != nil {
 			return err
 		}

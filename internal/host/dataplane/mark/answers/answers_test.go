@@ -116,10 +116,10 @@ func accepting(t *testing.T) *ebpf.Program {
 	askers, err := ebpf.NewMap(spec.Maps[Map])
 	must(t, err)
 	defer askers.Close()
-	program, err := delivered[0].load(plan.Carrier{}, 0, askers)
+	programs, err := load(plan.Carrier{}, 0, askers, false)
 	must(t, err)
-	t.Cleanup(func() { program.Close() })
-	return program
+	t.Cleanup(func() { programs.Close() })
+	return programs.WeirNoteIn
 }
 
 // mapOf is the map that qdiscs and programs at links read.

@@ -26,14 +26,14 @@ func BenchmarkNote(b *testing.B) {
 	askers, err := ebpf.NewMap(spec.Maps[Map])
 	must(b, err)
 	defer askers.Close()
-	program, err := delivered[0].load(plan.Carrier{}, 0, askers)
+	programs, err := load(plan.Carrier{}, 0, askers, false)
 	must(b, err)
-	defer program.Close()
+	defer programs.Close()
 	exchange := marktest.Exchange(b, [4]byte{127, 0, 0, 1})
 	var with, without []float64
 	for range 40 {
 		without = append(without, marktest.Settled(exchange))
-		l, err := delivered[0].attach(program)
+		l, err := delivered[0].attach(programs.WeirNoteIn)
 		must(b, err)
 		with = append(with, marktest.Settled(exchange))
 		must(b, l.Close())
