@@ -4,9 +4,9 @@
  * netfilter's LOCAL_IN of IPv4 and of IPv6, before the rules of others, and what is forwarded does
  * not. The packet goes on, whatever it is.
  *
- * What the kernel answers without delivering the question, and later, is noted where it makes the
- * answer: errors of ICMP, resets of a firewall (`reject` in FORWARD), replies of ARP. These
- * programs stand at the beginning of the kernel's own functions, and cost other packets nothing.
+ * What the kernel answers without delivering the question is noted where it makes the answer:
+ * errors of ICMP, resets of a firewall (`reject` in FORWARD), replies of ARP. These programs stand
+ * at the beginning of the kernel's own functions, and cost other packets nothing.
  *
  * A packet's class is what its seal says. With mark_mask it may be in the mark, which counts for
  * what came by a device: over lo a packet socket would choose it (owner.h).

@@ -259,7 +259,7 @@ func Gap() string {
 	}
 	if err := Unwatched(); err != nil {
 		return "Errors of ICMP, resets of netfilter and replies of ARP to a source that a workload has forged are the host's, which a max for host bounds: " +
-			"this kernel cannot say who asked (needs BTF and CONFIG_FUNCTION_TRACER; arm64: Linux 6.4): " + device.Reason("note for whom the kernel answers", err)
+			"this kernel cannot say who asked (needs BTF, CONFIG_FUNCTION_TRACER and leave to trace, which lockdown or CAP_PERFMON decide; arm64: Linux 6.4): " + device.Reason("note for whom the kernel answers", err)
 	}
 	return ""
 }
